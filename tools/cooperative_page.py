@@ -14,7 +14,7 @@ import numpy as np
 from tegula import testing
 from tegula.declaration import Refused, Sample
 from tegula.lang.cooperative import CooperativeDef
-from tegula.ops.documented import OF_ENTRIES, split
+from tegula.ops.documented import ENTRY_SECTIONS, split
 from tegula.runtime.library import documentation, library
 from tegula.stdlib.tiles import DECLARED
 
@@ -84,9 +84,11 @@ def _listed_sections(text: str) -> list[str]:
     for title, entries in sections.items():
         lines += ["", f"**{title}**", ""]
         for section_entry in entries:
-            entry = re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", section_entry) if title in OF_ENTRIES else None
+            entry = (
+                re.match(r"((?:\w+(?:, )?)+|[a-z-]+): ", section_entry) if title in ENTRY_SECTIONS else None
+            )
             section_entry = f"`{entry[1]}`: {section_entry[entry.end() :]}" if entry else section_entry
-            prefix = "- " if title in OF_ENTRIES else ""
+            prefix = "- " if title in ENTRY_SECTIONS else ""
             lines.append(
                 textwrap.fill(prefix + section_entry, 118, subsequent_indent=" " * len(prefix), **UNBROKEN)
             )

@@ -29,7 +29,7 @@ from tegula.declaration import Refused
 from tegula.lang.capture import SPECIAL
 from tegula.lang.cooperative import CooperativeDef, Inplace
 from tegula.ops import PUBLIC
-from tegula.ops.documented import OF_ENTRIES, documentation, split
+from tegula.ops.documented import ENTRY_SECTIONS, documentation, split
 from tegula.runtime.library import library
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -258,7 +258,7 @@ def listed_sections(text: str) -> list[str]:
     before, sections = split(text)
     lines = [before.strip()]
     for title, entries in sections.items():
-        if title not in OF_ENTRIES:
+        if title not in ENTRY_SECTIONS:
             lines += ["", *textwrap.wrap(f"**{title}**: {' '.join(entries)}", 118, **UNBROKEN)]
             continue
         lines += ["", f"**{title}**", ""]

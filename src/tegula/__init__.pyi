@@ -427,6 +427,9 @@ class vec4ui(_Element): ...
 class vec4ul(_Element): ...
 class vec4us(_Element): ...
 
+def _rolled() -> Any:
+    """_rolled"""
+
 def elect() -> Any:
     """In a role, a condition that is true in one elected thread: `if tg.elect():`.
 
@@ -523,7 +526,7 @@ def abs(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of any dtype but bool.
     Returns:
-        a value of the type of `x`; the least signed integer is unchanged.
+        a value of the type of `x`; the minimum of a signed integer type is unchanged.
     Raises:
         type-mismatch: `x` is a bool, or not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -557,10 +560,10 @@ def add(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
         type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -715,7 +718,7 @@ def atomic_cas(arr: Any, *args: Any, order: Any = 'relaxed') -> Any:
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
     atomic_cas(arr, i, ..., compare, value).
 
-    Each thread does it once. Vectors and matrices are compared and change component by component.
+    Each thread updates once. Vectors and matrices are compared and change component by component.
 
     Parameters:
         arr: an array of any dtype.
@@ -879,9 +882,9 @@ def bit_and(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
@@ -897,7 +900,7 @@ def bit_count(x: Any) -> Any:
     Returns:
         an int32; a vector, matrix or tile of int32 of one.
     Raises:
-        type-mismatch: `x` holds no integers.
+        type-mismatch: the components of `x` are not integers.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: integers have no gradient.
@@ -910,9 +913,9 @@ def bit_or(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
@@ -927,9 +930,9 @@ def bit_xor(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
@@ -942,7 +945,7 @@ def bitcast(x: Any, dtype: Any) -> Any:
 
     Parameters:
         x: a scalar, vector, matrix or tile.
-        dtype: a scalar type of as many bits as the components of `x`.
+        dtype: a scalar type with the width of the components of `x`.
     Returns:
         a value of the shape of `x` with components of `dtype`.
     Raises:
@@ -968,7 +971,7 @@ def block_dim() -> Any:
 def breakpoint() -> None:
     """Stops each thread that reaches the call in a debugger: on the CPU in a debugger of machine code, on a GPU in
     cuda-gdb. Without a debugger the process ends with a trap signal, or the launch with an error of the GPU. Calls in
-    Python and the interpreter stop in Python's debugger.
+    Python and the interpreter breakpoint_ in Python's debugger.
 
     Raises:
         nothing.
@@ -984,9 +987,9 @@ def brev(x: Any) -> Any:
     Parameters:
         x: a scalar, vector, matrix or tile of integers.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        type-mismatch: `x` holds no integers.
+        type-mismatch: the components of `x` are not integers.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: integers have no gradient.
@@ -1192,7 +1195,7 @@ def cast(a: Any, dtype: Any) -> Any:
         type-mismatch: `a` is not a scalar, vector, matrix or tile; `dtype` is not an element type.
         out-of-range: a literal does not fit an integer type.
     Gradient:
-        the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+        the adjoint, converted; refused (no-gradient) if floats were converted to integers.
     """
 
 def cbrt(x: Any) -> Any:
@@ -1222,7 +1225,7 @@ def ceil(x: Any) -> Any:
     Returns:
         a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `x` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         0 everywhere.
@@ -1239,9 +1242,9 @@ def clamp(x: Any, low: Any, high: Any) -> Any:
         x, low, high: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a
             literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is not a scalar, vector, matrix or tile.
@@ -1273,14 +1276,14 @@ def closest_point_edge_edge(p1: Any, q1: Any, p2: Any, q2: Any, epsilon: Any) ->
     """
 
 def clz(x: Any) -> Any:
-    """The number of zero bits above the highest set bit of x; all bits where x is 0.
+    """The number of zero bits above the highest set bit of x; the number of all bits if x is 0.
 
     Parameters:
         x: a scalar, vector, matrix or tile of integers.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        type-mismatch: `x` holds no integers.
+        type-mismatch: the components of `x` are not integers.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: integers have no gradient.
@@ -1293,9 +1296,9 @@ def copysign(x: Any, y: Any) -> Any:
         x, y: scalars, vectors or matrices of one type of floats, or tiles of such elements, which broadcast; a
             literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: the operands are not floats.
@@ -1350,7 +1353,8 @@ def cross(a: Any, b: Any) -> Any:
     Returns:
         a vector (3,) of that type.
     Raises:
-        type-mismatch: an operand has not three components, or is of bools; `a` or `b` is not a vector.
+        type-mismatch: an operand does not have three components, or has components of bool; `a` or `b` is not a
+            vector.
         mixed-scalar-types: the dtypes differ.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1358,14 +1362,14 @@ def cross(a: Any, b: Any) -> Any:
     """
 
 def ctz(x: Any) -> Any:
-    """The number of zero bits below the lowest set bit of x; all bits where x is 0.
+    """The number of zero bits below the lowest set bit of x; the number of all bits if x is 0.
 
     Parameters:
         x: a scalar, vector, matrix or tile of integers.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        type-mismatch: `x` holds no integers.
+        type-mismatch: the components of `x` are not integers.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: integers have no gradient.
@@ -1405,11 +1409,11 @@ def cw_div(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
         type-mismatch: the operands are bools; vectors of different lengths are mixed-scalar-types.
         division-by-zero: an integer is divided by 0, in debug mode.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1423,10 +1427,10 @@ def cw_mul(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
         type-mismatch: the operands are bools; vectors of different lengths are mixed-scalar-types.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1513,7 +1517,7 @@ def diff_of_products(a: Any, b: Any, c: Any, d: Any) -> Any:
     Returns:
         a value of the type of the operands.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: the operands are not floats.
@@ -1532,9 +1536,10 @@ def div(a: Any, b: Any) -> Any:
     Returns:
         a value of the wider of the two types.
     Raises:
-        type-mismatch: both operands are vectors or matrices, which have tg.cw_div, or an operand is a bool.
+        type-mismatch: an operand is a bool, or both operands are vectors or matrices, for which tg.cw_div is the
+            component-wise quotient.
         division-by-zero: an integer is divided by 0, in debug mode.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1552,7 +1557,7 @@ def div_approx(a: Any, b: Any) -> Any:
     Raises:
         type-mismatch: both operands are vectors or matrices, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1807,14 +1812,14 @@ def expm1(x: Any) -> Any:
     """
 
 def fence(order: Any = 'acq_rel') -> None:
-    """Orders the memory accesses of each thread that calls it, for all threads of the device.
+    """Orders the memory accesses of each calling thread, as seen by all threads of the device.
 
     A thread writes data, releases, and updates a flag by an atomic function; a thread that reads this flag by an atomic
-    function, and then acquires, sees the data. The data include what the tile functions of a block stored before the
-    release, and may be read by the tile functions after the acquire.
+    function, and then acquires, sees the data. The data include stores of tile functions before the release, and tile
+    functions after the acquire may read the data.
 
-    Blocks run in any order, so that a block must not wait for another block: let the last block that updates a count do
-    the remaining work.
+    Blocks run in any order, so a block must not wait for another block: let the last block that updates a count do the
+    remaining work.
 
     Parameters:
         order: "acquire", later accesses stay after earlier reads; "release", earlier accesses stay before later
@@ -1848,7 +1853,7 @@ def floor(x: Any) -> Any:
     Returns:
         a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `x` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         0 everywhere.
@@ -1869,7 +1874,7 @@ def floordiv(a: Any, b: Any) -> Any:
     Raises:
         type-mismatch: both operands are vectors or matrices, or an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -1885,7 +1890,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
     Returns:
         a value of the type of the operands; float16 and bfloat16 are the float32 result, rounded once more.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: the operands are not floats.
@@ -1933,7 +1938,7 @@ def get_diag(mat: Any) -> Any:
     """
 
 def group_lane() -> Any:
-    """The number of this thread in its role, from 0; outside of roles in the block.
+    """The index of this thread in its role; outside of roles, in the block.
 
     Returns:
         an int32.
@@ -1944,11 +1949,11 @@ def group_lane() -> Any:
     """
 
 def group_present() -> Any:
-    """The number of present threads of the group, whose tg.group_lane() is below this number. Equal to tg.group_size(),
-    except in a last block that the launch's threads do not fill.
+    """The number of present threads of the group: those whose tg.group_lane() is below this number. Equal to
+    tg.group_size(), except in the last block if the launch's threads do not fill the block.
 
     Returns:
-        an int32, a constant where no block of the launch lacks threads.
+        an int32; a constant if all blocks of the launch are full.
     Raises:
         nothing.
     Gradient:
@@ -2124,9 +2129,9 @@ def invert(a: Any) -> Any:
     Parameters:
         a: a scalar, vector, matrix or tile of integers.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        type-mismatch: `a` holds no integers.
+        type-mismatch: the components of `a` are not integers.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: integers have no gradient.
@@ -2140,7 +2145,7 @@ def isfinite(a: Any) -> Any:
     Returns:
         a bool; a vector, matrix or tile of bools of one.
     Raises:
-        type-mismatch: `a` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `a` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: bools have no gradient.
@@ -2156,7 +2161,7 @@ def isinf(a: Any) -> Any:
     Returns:
         a bool; a vector, matrix or tile of bools of one.
     Raises:
-        type-mismatch: `a` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `a` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: bools have no gradient.
@@ -2172,7 +2177,7 @@ def isnan(a: Any) -> Any:
     Returns:
         a bool; a vector, matrix or tile of bools of one.
     Raises:
-        type-mismatch: `a` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `a` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         none: bools have no gradient.
@@ -2181,9 +2186,9 @@ def isnan(a: Any) -> Any:
     """
 
 def lane_argmax(x: Any, width: Any = 32) -> Any:
-    """The number in its segment of the first lane with the largest x, in all lanes of the segment.
+    """The index in the segment of the first lane with the largest x, for all lanes of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the result is the first lane.
+    A NaN is ignored unless all values are NaN, and -0.0 is below 0.0; if all values are NaN the result is lane 0.
 
     Parameters:
         x: a scalar, of each thread.
@@ -2201,9 +2206,9 @@ def lane_argmax(x: Any, width: Any = 32) -> Any:
     """
 
 def lane_argmin(x: Any, width: Any = 32) -> Any:
-    """The number in its segment of the first lane with the smallest x, in all lanes of the segment.
+    """The index in the segment of the first lane with the smallest x, for all lanes of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the result is the first lane.
+    A NaN is ignored unless all values are NaN, and -0.0 is below 0.0; if all values are NaN the result is lane 0.
 
     Parameters:
         x: a scalar, of each thread.
@@ -2227,7 +2232,7 @@ def lane_ballot(flag: Any, width: Any = 32) -> Any:
         flag: a bool or a number, true unless 0, of each thread.
         width: the number of lanes of a segment, next to each other, a constant power of 2 up to 32; 32 by default.
     Returns:
-        a uint32; absent lanes have no bit.
+        a uint32; the bits of absent lanes are 0.
     Raises:
         type-mismatch: `flag` is not a scalar.
         not-constant: `width` is known at run time only.
@@ -2240,18 +2245,18 @@ def lane_ballot(flag: Any, width: Any = 32) -> Any:
     """
 
 def lane_collect(x: Any, target: Any, width: Any = 32) -> Any:
-    """The sum of x over the lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle where each
-    lane is the target of exactly one lane.
+    """The sum of x over the lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle if each lane
+    is the target of exactly one lane.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. Absent lanes add nothing.
 
     Parameters:
         x: a scalar, vector or matrix of numbers, of each thread.
-        target: the number of a lane in the segment, any integer, modulo the width.
+        target: the index of a lane in the segment, any integer, modulo the width.
         width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
             default.
     Returns:
-        a value of the type of `x`; 0 where no lane has this target. Lanes are added in their order.
+        a value of the type of `x`; 0 if no lane has this target. Values are added in the order of the lanes.
     Raises:
         type-mismatch: `target` is not an integer; `x` is a bool, or not a scalar, vector or matrix.
         out-of-range: a literal does not fit the dtype that it takes; `width` is not a power of 2 up to 1024.
@@ -2262,9 +2267,9 @@ def lane_collect(x: Any, target: Any, width: Any = 32) -> Any:
     """
 
 def lane_max(x: Any, width: Any = 32) -> Any:
-    """The largest x of the segment of this thread, in all of its threads; of vectors each component by itself.
+    """The largest x in this thread's segment, component by component, for all threads of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0. Absent lanes do not count.
+    A NaN is ignored unless all values are NaN, and -0.0 is below 0.0. Absent lanes are ignored.
 
     Parameters:
         x: a scalar, vector or matrix, of each thread.
@@ -2278,15 +2283,15 @@ def lane_max(x: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        the sum of the adjoints of the segment, in equal parts to the lanes that have the extreme.
+        the sum of the adjoints of the segment, split equally between the lanes that have the extreme.
     Source:
         PTX ISA, shfl.sync and redux.sync.
     """
 
 def lane_min(x: Any, width: Any = 32) -> Any:
-    """The smallest x of the segment of this thread, in all of its threads; of vectors each component by itself.
+    """The smallest x in this thread's segment, component by component, for all threads of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0. Absent lanes do not count.
+    A NaN is ignored unless all values are NaN, and -0.0 is below 0.0. Absent lanes are ignored.
 
     Parameters:
         x: a scalar, vector or matrix, of each thread.
@@ -2300,7 +2305,7 @@ def lane_min(x: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        the sum of the adjoints of the segment, in equal parts to the lanes that have the extreme.
+        the sum of the adjoints of the segment, split equally between the lanes that have the extreme.
     Source:
         PTX ISA, shfl.sync and redux.sync.
     """
@@ -2312,7 +2317,7 @@ def lane_shuffle(x: Any, source: Any, width: Any = 32) -> Any:
 
     Parameters:
         x: a scalar, vector or matrix, of each thread.
-        source: the number of the lane in the segment, any integer, modulo the width.
+        source: the index of the lane in the segment, any integer, modulo the width.
         width: the number of lanes of a segment, next to each other, a constant power of 2 up to 1024; 32 by
             default.
     Returns:
@@ -2323,7 +2328,7 @@ def lane_shuffle(x: Any, source: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        the adjoint, for x in the source lane; the sum of the adjoints where several lanes read one lane.
+        the adjoint, for x in the source lane; the sum of the adjoints if several lanes read one lane.
     Source:
         PTX ISA, shfl.sync.idx.
     """
@@ -2369,7 +2374,7 @@ def lane_xor(x: Any, mask: Any, width: Any = 32) -> Any:
         not-constant: `width` is known at run time only.
         divergent-cooperative-op: only some threads reach the call.
     Gradient:
-        the adjoint of that lane.
+        the adjoint of the other lane.
     Source:
         PTX ISA, shfl.sync.bfly.
     """
@@ -2398,7 +2403,7 @@ def length_sq(a: Any) -> Any:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `a` is of bools; `a` is not a vector.
+        type-mismatch: the components of `a` are bools; `a` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         2 * adjoint * a.
@@ -2533,9 +2538,9 @@ def lshift(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
@@ -2550,7 +2555,7 @@ def match_any(x: Any, width: Any = 32) -> Any:
         x: an integer or bool, of each thread.
         width: the number of lanes of a segment, next to each other, a constant power of 2 up to 32; 32 by default.
     Returns:
-        a uint32; absent lanes match none.
+        a uint32; the bits of absent lanes are 0.
     Raises:
         type-mismatch: `x` is neither an integer nor a bool.
         not-constant: `width` is known at run time only.
@@ -2617,16 +2622,16 @@ def matrix_from_rows(*rows: Any) -> Any:
 def max(a: Any, b: Any = None) -> Any:
     """The larger of a and b, component by component; without b the largest component of a vector or matrix a.
 
-    A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
-    function.
+    The result is a NaN only if both operands are NaN, and -0.0 is below 0.0. In kernels, Python's `max` of two or more
+    values is this function.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal is
             converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is not a scalar, vector, matrix or tile.
@@ -2637,10 +2642,10 @@ def max(a: Any, b: Any = None) -> Any:
     """
 
 def mbarrier(count: Any, stages: Any = 1) -> Any:
-    """Memory barriers in shared memory, one for each stage, made before the roles.
+    """Memory barriers in shared memory, one for each stage, created before the roles.
 
-    A phase ends, and the next one begins, after `count` arrivals, when all bytes that were announced in it have
-    been copied.
+    A phase ends, and the next one begins, after `count` arrivals and after all bytes that were announced in the phase
+    have been copied.
 
     Parameters:
         count: the number of arrivals that end a phase, a constant from 1 to 2**20 - 1.
@@ -2650,7 +2655,7 @@ def mbarrier(count: Any, stages: Any = 1) -> Any:
     Raises:
         not-constant: a number is known at run time only.
         out-of-range: a number is not in its range.
-        role-placement: they are made inside a role.
+        role-placement: the barriers are created inside a role.
     Gradient:
         refused (no-gradient): kernels with hand-written schedules have no gradient.
     Source:
@@ -2658,9 +2663,9 @@ def mbarrier(count: Any, stages: Any = 1) -> Any:
     """
 
 def mbarrier_arrive(barrier: Any, stage: Any = 0) -> None:
-    """Arrives at a memory barrier once for each warp of the role; in `if tg.elect():` once in all.
+    """Arrives at a memory barrier, once for each warp of the role; in `if tg.elect():` a single time.
 
-    Memory accesses of these threads before it are visible to threads that have waited for the end of the phase.
+    Earlier memory accesses of these threads are visible to threads that have waited for the end of the phase.
 
     Parameters:
         barrier: barriers of tg.mbarrier.
@@ -3201,16 +3206,16 @@ def mesh_query_sphere(id: Any, center: Any, radius: Any) -> Any:
 def min(a: Any, b: Any = None) -> Any:
     """The smaller of a and b, component by component; without b the smallest component of a vector or matrix a.
 
-    A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
-    function.
+    The result is a NaN only if both operands are NaN, and -0.0 is below 0.0. In kernels, Python's `min` of two or more
+    values is this function.
 
     Parameters:
         a, b: scalars, vectors or matrices of one type, or tiles of such elements, which broadcast; a literal is
             converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is not a scalar, vector, matrix or tile.
@@ -3234,11 +3239,11 @@ def mod(a: Any, b: Any) -> Any:
     Raises:
         type-mismatch: an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        the adjoint for `a`; that times minus the truncated quotient for `b`.
+        the adjoint for `a`; the adjoint times the negative truncated quotient for `b`.
     Source:
         C's fmod; floats of the standard library.
     """
@@ -3254,9 +3259,9 @@ def mul(a: Any, b: Any) -> Any:
     Returns:
         a value of the wider of the two types; a matrix (M, N) of matrices.
     Raises:
-        type-mismatch: the operands are two vectors, or tiles of vectors, which have tg.cw_mul, or matrices whose
-            shapes do not fit, or bools.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        type-mismatch: the operands are bools, matrices whose shapes do not fit, or two vectors or tiles of vectors,
+            for which tg.cw_mul is the component-wise product.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -3264,10 +3269,10 @@ def mul(a: Any, b: Any) -> Any:
     """
 
 def named_barrier(warps: Any) -> Any:
-    """A barrier at which warps of several roles synchronise, made before the roles.
+    """A barrier at which warps of several roles synchronise, created before the roles.
 
     Parameters:
-        warps: the number of warps that arrive each time, a constant from 1 to 32.
+        warps: the number of arriving warps that completes the barrier, a constant from 1 to 32.
     Returns:
         the barrier.
     Raises:
@@ -3295,7 +3300,7 @@ def named_barrier_arrive(barrier: Any) -> None:
     """
 
 def named_barrier_sync(barrier: Any) -> None:
-    """All warps of the role arrive at a named barrier and wait until its number of warps have arrived.
+    """All warps of the role arrive at a named barrier and wait until the barrier's number of warps has arrived.
 
     Parameters:
         barrier: a barrier of tg.named_barrier.
@@ -3457,7 +3462,7 @@ def normalize(a: Any) -> Any:
     Returns:
         a vector of the type of `a`.
     Raises:
-        type-mismatch: `a` holds no floats; `a` is not a vector.
+        type-mismatch: the components of `a` are not floats; `a` is not a vector.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         (adjoint - y * dot(y, adjoint)) / length(a) with y the result; 0 at length 0.
@@ -3577,8 +3582,8 @@ def printf(fmt: Any, *args: Any) -> None:
     """Prints numbers in a format, like C's printf; each thread prints.
 
     Specifiers begin with `%` and end with one of `d i u o x X c` for integers and `e E f F g G` for floats; widths,
-    precisions and flags are as in C, and lengths such as the `l` of `%ld` change nothing. `%s` is a string that is
-    known when the kernel is compiled, and `%%` a percent sign. No new line is added.
+    precisions and flags are as in C, and length modifiers such as the `l` of `%ld` have no effect. `%s` is a string
+    that is known when the kernel is compiled, and `%%` is a percent sign. No new line is added.
 
     Parameters:
         fmt: the format, a string that is known when the kernel is compiled.
@@ -3685,7 +3690,7 @@ def quat_from_matrix(mat: Any) -> Any:
     """
 
 def quat_identity(dtype: Any = ...) -> Any:
-    """The quaternion of no rotation: (0, 0, 0, 1).
+    """The identity quaternion: (0, 0, 0, 1).
 
     Parameters:
         dtype: the scalar type, one of floats; float32 by default.
@@ -3916,12 +3921,12 @@ def quaternion(*args: Any, dtype: Any = None) -> Any:
 
     Parameters:
         *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion,
-            which is converted; none: zeros.
+            which is converted; zeros by default.
         dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a quaternion.
     Raises:
-        type-mismatch: a component has another dtype, is not a float, or there are not 4 of them.
+        type-mismatch: a component has another dtype or is not a float, or the number of components is not 4.
         out-of-range: a literal does not fit the dtype.
     Gradient:
         each component gets the adjoint's component.
@@ -4053,7 +4058,7 @@ def rint(x: Any) -> Any:
     Returns:
         a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `x` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         0 everywhere.
@@ -4082,9 +4087,9 @@ def rshift(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, which
             broadcast; a literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
         type-mismatch: an operand is a float, or not a scalar, vector, matrix or tile.
@@ -4336,8 +4341,7 @@ def sample_unit_square(state: Any) -> Any:
     """
 
 def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
-    """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
-    order.
+    """value_if_true where a condition is true, else value_if_false: tg.where with another order of parameters.
 
     Parameters:
         cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,
@@ -4347,7 +4351,7 @@ def select(cond: Any, value_if_false: Any, value_if_true: Any) -> Any:
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile.
     Raises:
-        type-mismatch: the condition is a float, or not a scalar or tile; the values to choose from differ in type.
+        type-mismatch: the condition is a float, or not a scalar or tile; the two values differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
@@ -4577,7 +4581,7 @@ def sqrt(x: Any) -> Any:
     Returns:
         a value of the type of `x`.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `x` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         adjoint / (2 * sqrt(x)); infinite at 0, where an adjoint of 0 stays 0.
@@ -4638,10 +4642,10 @@ def sub(a: Any, b: Any) -> Any:
         a, b: scalars, vectors or matrices of one type but bool, or tiles of such elements, which broadcast; a
             literal is converted to the dtype of the other operand.
     Returns:
-        a value of the type of the operands; a tile of the broadcast shape where one of them is a tile.
+        a value of the type of the operands; a tile of the broadcast shape if an operand is a tile.
     Raises:
         type-mismatch: an operand is a bool, or a scalar is combined with a vector or matrix.
-        mixed-scalar-types: the operands differ in type; nothing is converted.
+        mixed-scalar-types: the operands differ in type; operands are not converted.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
@@ -4710,11 +4714,11 @@ def table(data: Any, dtype: Any = None) -> Any:
 
     Parameters:
         data: a NumPy array of any shape, captured by the kernel, of 1 to 65,536 elements.
-        dtype: the scalar type of the elements; by default that of the array.
+        dtype: the scalar type of the elements; by default the array's.
     Returns:
-        the table: NumPy's array, each element rounded once.
+        the table: the NumPy array, each element rounded once.
     Raises:
-        type-mismatch: `data` is no NumPy array, or `dtype` no scalar type.
+        type-mismatch: `data` is not a NumPy array, or `dtype` is not a scalar type.
         out-of-range: an element does not fit `dtype`.
     Gradient:
         none: the result is a constant.
@@ -4760,7 +4764,7 @@ def tanh(x: Any) -> Any:
     """
 
 def tile_all(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """Whether all elements of a tile are true, that is not 0.
+    """Whether all elements of a tile are true, that is, not 0.
 
     Elements of absent threads are skipped.
 
@@ -4779,7 +4783,7 @@ def tile_all(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """
 
 def tile_any(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
-    """Whether any element of a tile is true, that is not 0.
+    """Whether any element of a tile is true, that is, not 0.
 
     Elements of absent threads are skipped.
 
@@ -4805,12 +4809,12 @@ def tile_arange(*args: Any, dtype: Any = None, storage: Any = 'register') -> Any
     Parameters:
         *args: (stop), (start, stop) or (start, stop, step), constants; `start` is 0 and `step` 1 by default.
         dtype: a numeric scalar type; float32 by default, for integers too.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile (N,), with N = ceil((stop - start) / step).
     Raises:
-        type-mismatch: there are no numbers or more than 3, `dtype` is bool, or integers are counted from or by a
-            fraction.
+        type-mismatch: there are no numbers or more than 3, `dtype` is bool, or the start or the step of a range of
+            integers is not an integer.
         not-constant: a number is known at run time only.
         out-of-range: the range is empty or endless, the step is 0, or a number does not fit `dtype`; `storage` is
             another string.
@@ -4899,7 +4903,7 @@ def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
         popped-tile-changed: `dst` was popped from a pipe.
         out-of-bounds: an offset leaves `dst`, in debug mode.
     Gradient:
-        the adjoint of the written part of `dst`, for `src`; 0 there for the previous elements of `dst`.
+        the adjoint of the written part of `dst`, for `src`; for previous elements of `dst`, 0 in this part.
     """
 
 def tile_astype(t: Any, dtype: Any) -> Any:
@@ -4915,7 +4919,7 @@ def tile_astype(t: Any, dtype: Any) -> Any:
     Raises:
         type-mismatch: `t` is not a tile; `dtype` is not an element type.
     Gradient:
-        the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+        the adjoint, converted; refused (no-gradient) if floats were converted to integers.
     """
 
 def tile_atomic_add(a: Any, t: Any, offset: Any = None, bounds_check: Any = True, mask: Any = None) -> Any:
@@ -4972,10 +4976,10 @@ def tile_atomic_add_indexed(a: Any, indices: Any, t: Any, offset: Any = None, ax
     """
 
 def tile_atomic_cas(a: Any, compare: Any, t: Any, offset: Any = None, mask: Any = None) -> Any:
-    """Compares the elements of an array with expected elements and, where they are equal, stores the elements of a
-    tile, each atomically, once for the block; vectors and matrices component by component. Bits are compared: a NaN
-    equals itself, and -0.0 is not 0.0. Elements outside of the array, elements of absent threads, and elements that the
-    mask does not select are dropped.
+    """Compares the elements of an array with expected elements and, where both are equal, stores the elements of a
+    tile, each atomically, once for the block; vectors and matrices component by component. The comparison is bitwise: a
+    NaN equals itself, and -0.0 differs from 0.0. Elements outside of the array, elements of absent threads, and
+    elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.
@@ -5092,7 +5096,7 @@ def tile_broadcast(a: Any, shape: Any) -> Any:
         a: a tile.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
     Returns:
-        a tile of `shape`, read-only: tg.copy makes one that can be changed.
+        a read-only tile of `shape`: tg.copy returns a copy that can be changed.
     Raises:
         shape-mismatch: `a` does not broadcast to `shape`.
         type-mismatch: `a` is not a tile.
@@ -5376,13 +5380,14 @@ def tile_dot(a: Any, b: Any) -> Any:
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, b: tiles of one dtype but bool, which broadcast; of vectors and matrices their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; for vectors and matrices, the inner products of elements
+            are summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
         mixed-scalar-types: the dtypes differ.
         shape-mismatch: the shapes do not broadcast.
-        type-mismatch: there is no tile, or one of bools.
+        type-mismatch: no operand is a tile, or a tile holds bools.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`.
@@ -5417,13 +5422,13 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
 def tile_empty(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
     """A tile with unspecified elements.
 
-    A tile made before the roles with `storage="shared"` is shared by the roles; its first dimension may run over stages
-    (docs/roles.md).
+    A tile created before the roles with `storage="shared"` is shared by the roles; its first dimension may be the
+    stages (docs/roles.md).
 
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of `shape` and `dtype`.
     Raises:
@@ -5441,7 +5446,7 @@ def tile_empty_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
     Parameters:
         a: a tile.
         dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
@@ -5452,16 +5457,16 @@ def tile_empty_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
     """
 
 def tile_extract(a: Any, *index: Any) -> Any:
-    """The element of a tile at an index, like a[index]; threads may give different indices.
+    """The element of a tile at an index, like a[index]; the index may differ between threads.
 
-    Outside of the tile the element is undefined without debug mode.
+    Without debug mode, an element outside of the tile is undefined.
 
     Parameters:
         a: a tile.
-        *index: an integer for each dimension, then for each dimension of a vector or matrix element to read a
-            component; negative indices count from the end. With fewer indices the result is a view.
+        *index: an integer for each dimension of the tile, and optionally for each dimension of a vector or matrix
+            element; negative indices count from the end. With fewer indices the result is a view.
     Returns:
-        a scalar, vector or matrix; a view where indices are missing.
+        a scalar, vector or matrix; a view if indices are missing.
     Raises:
         type-mismatch: an index is not an integer; `a` is not a tile.
         out-of-range: a constant index leaves the tile.
@@ -5512,7 +5517,7 @@ def tile_from_local(x: Any, grid: Any, shape: Any, storage: Any = 'register') ->
             block, or inside a role as many as the role. The last dimension is the fastest. In all dimensions but
             the last two the grid is as long as the tile.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of `shape`.
     Raises:
@@ -5532,9 +5537,9 @@ def tile_from_thread(shape: Any, value: Any, thread_idx: Any, storage: Any = 're
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         value: a scalar, vector or matrix, of each thread.
         thread_idx: the index of the thread, an integer from 0; the argument of thread 0 is used.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
-        a tile of `shape` and the type of `value`; zeros where the thread is absent or outside of the block.
+        a tile of `shape` and the type of `value`; zeros if the thread is absent or outside of the block.
     Raises:
         out-of-range: a constant `thread_idx` is outside of the block; a length is below 1, or there are more than
             4; a literal does not fit the dtype that it takes; `storage` is another string.
@@ -5554,7 +5559,7 @@ def tile_full(shape: Any, value: Any, dtype: Any = None, storage: Any = 'registe
             used.
         dtype: the element type; by default the type of `value`. A number fills all components of a vector or
             matrix.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of `shape`.
     Raises:
@@ -5575,7 +5580,7 @@ def tile_full_like(a: Any, value: Any, dtype: Any = None, storage: Any = 'regist
         value: a scalar, vector, matrix or literal, the same in all threads of the block: the value of thread 0 is
             used. A number fills all components of a vector or matrix.
         dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
@@ -5721,11 +5726,11 @@ def tile_load(a: Any, shape: Any, offset: Any = None, storage: Any = 'register',
     `other`.
 
     Parameters:
-        a: an array of as many dimensions as `shape` has lengths, of any dtype.
+        a: an array of any dtype, with one dimension for each length of `shape`.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
             elements; 0 by default. The offset of thread 0 is used.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
         bounds_check: False promises that the tile is inside of the array; debug mode checks that. True by default.
         aligned: True promises a packed array, a tile inside of it, and a first element at a multiple of 16 bytes;
             False by default.
@@ -5763,8 +5768,8 @@ def tile_load_async(array: Any, tile: Any, offset: Any = None, barrier: Any = No
             of 16 bytes.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
             elements; 0 by default. The offset of thread 0 is used.
-        barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
-            phase.
+        barrier: barriers of tg.mbarrier. The barrier counts the bytes of the whole tile, which must be announced in
+            the phase.
         stage: the index of the barrier, an integer from 0; 0 by default.
     Raises:
         type-mismatch: `array` is not an array, the dtypes or dimensions differ, or `barrier` is missing; `tile` is
@@ -5786,14 +5791,14 @@ def tile_load_indexed(a: Any, indices: Any, shape: Any, offset: Any = None, axis
     element is loaded separately; accesses coalesce only where indices are adjacent.
 
     Parameters:
-        a: an array of as many dimensions as `shape` has lengths, of any dtype.
+        a: an array of any dtype, with one dimension for each length of `shape`.
         indices: a tile (N,) of integers, counted from the offset; indices below 0 are outside of the array, and do
             not count from the end.
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         offset: the index of the first element of the tile in the array, an int or one for each dimension, in
             elements; 0 by default. The offset of thread 0 is used.
         axis: the dimension, a constant from -rank to rank - 1; 0 by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
         mask: a tile of bool that broadcasts to the shape of the tile, and selects elements; all by default.
         other: the value of elements that are not loaded or outside of the array, of the dtype of `a`; 0 by default.
     Returns:
@@ -5947,19 +5952,19 @@ def tile_map(op: Any, *args: Any) -> Any:
     """A function applied to every element of tiles.
 
     Parameters:
-        op: a @tg.func or a function of the language, of as many parameters as there are operands, that gives one
-            scalar, vector, matrix or struct and uses no tiles.
+        op: a @tg.func or a function of the language, with a parameter for each operand, that returns one scalar,
+            vector, matrix or struct and uses no tiles.
         *args: 1 to 8 operands: tiles, which broadcast, or values that are the same for all elements; at least one
-            tile. A function gets structs whole.
+            tile. The function takes structs, not their leaves.
     Returns:
-        a tile of the broadcast shape, of what `op` gives.
+        a tile of the broadcast shape with the results of `op`.
     Raises:
-        type-mismatch: `op` is not a function, there is no tile, or `op` uses tiles or gives no element.
+        type-mismatch: `op` is not a function, there is no tile, or `op` uses tiles or does not return an element.
         shape-mismatch: the shapes of tiles do not broadcast.
         wrong-arguments: `op` has another number of parameters.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        that of `op`, element by element.
+        the gradient of `op`, element by element.
     """
 
 def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1.0, precision: Any = 'default', wait: Any = True, dtype: Any = None) -> Any:
@@ -5978,12 +5983,13 @@ def tile_matmul(a: Any, b: Any, out: Any = None, alpha: Any = 1.0, beta: Any = 1
             multiply. CPUs do not reduce the precision.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`,
             and `a` and `b` must not change. True by default.
-        dtype: the scalar type of the result without `out`, in which products are summed; that of `a` by default.
+        dtype: the scalar type of the result without `out`, in which products are summed; the dtype of `a` by
+            default.
     Returns:
         nothing with `out`; else a tile (..., M, N) of `dtype`, without the dimension of a row or column.
     Raises:
-        shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M,
-            N).
+        shape-mismatch: the number of columns of `a` differs from the number of rows of `b`, batches do not
+            broadcast, or the shape of `out` is not (M, N).
         type-mismatch: an operand is not a tile, or with `out` not a tile of 2 dimensions, `out` has no name, floats
             are combined with integers, a factor has another dtype, `dtype` is not a scalar type or is given with
             `out`, or a matmul in flight has no `out` or a factor.
@@ -6178,7 +6184,7 @@ def tile_ones(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of `shape` and `dtype`.
     Raises:
@@ -6196,7 +6202,7 @@ def tile_ones_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any:
     Parameters:
         a: a tile.
         dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
@@ -6216,7 +6222,8 @@ def tile_pad(t: Any, pad_width: Any, value: Any = 0) -> Any:
     Returns:
         a new tile, whose lengths are before + n + after.
     Raises:
-        type-mismatch: there are not as many pairs as dimensions, or `value` has another type; `t` is not a tile.
+        type-mismatch: the number of pairs differs from the number of dimensions, or `value` has another type; `t`
+            is not a tile.
         not-constant: a width is known at run time only.
         out-of-range: a width is below 0, or an entry is not a pair.
         tile-too-large: the result has more than 2**26 elements.
@@ -6240,7 +6247,8 @@ def tile_permute(a: Any, axes: Any) -> Any:
     """
 
 def tile_pipe(shape: Any, dtype: Any = ..., stages: Any = 2) -> Any:
-    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Pipes are made before the roles.
+    """A pipe: a ring buffer of tiles in shared memory, which one role fills and others empty. Pipes are created before
+    the roles.
 
     One role fills a pipe, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops the pipe
     gets every tile.
@@ -6255,7 +6263,7 @@ def tile_pipe(shape: Any, dtype: Any = ..., stages: Any = 2) -> Any:
         not-constant: a length or `stages` is known at run time only.
         out-of-range: `stages` is not from 1 to 64, or a length is below 1.
         type-mismatch: `dtype` is not a scalar type.
-        role-placement: the pipe is made inside a role.
+        role-placement: the pipe is created inside a role.
         shared-memory-exceeded: the stages do not fit the memory of a block.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -6284,7 +6292,7 @@ def tile_pipe_load(pipe: Any, array: Any, offset: Any = None, bounds_check: Any 
             tile leaves the array though `aligned=True` promised otherwise, in debug mode.
         broken-promise: `aligned=True`, and the first element is not aligned; in debug mode also: the array is not
             packed.
-        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
+        pipe-ends: two roles fill the pipe, the pipe is filled by both push and load, or is never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -6299,12 +6307,12 @@ def tile_pipe_pop(pipe: Any) -> Any:
     Parameters:
         pipe: a pipe of tg.tile_pipe.
     Returns:
-        a tile of the shape and dtype of `pipe`, read-only: tg.copy makes one that can be changed.
+        a read-only tile of the shape and dtype of `pipe`: tg.copy returns a copy that can be changed.
     Raises:
-        pipe-balance: the role may hold more tiles than there are stages, or pops on one of two paths only.
+        pipe-balance: the role may hold more tiles than the pipe has stages, or pops on only one of two paths.
         popped-tile-changed: the tile is changed.
         type-mismatch: `pipe` is not a pipe.
-        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
+        pipe-ends: two roles fill the pipe, the pipe is filled by both push and load, or is never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -6318,19 +6326,20 @@ def tile_pipe_push(pipe: Any, tile: Any) -> None:
         tile: a tile of the shape and dtype of `pipe`.
     Raises:
         type-mismatch: `pipe` is not a pipe, or `tile` has another shape or dtype.
-        pipe-ends: two roles fill the pipe, it is filled in two ways, or never filled or popped.
+        pipe-ends: two roles fill the pipe, the pipe is filled by both push and load, or is never filled or popped.
         deadlock: no role of a block can make progress, on a CPU.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
     """
 
 def tile_pipe_release(pipe: Any) -> None:
-    """Frees the stage of the oldest tile that this role has popped and still holds, earlier than its last use.
+    """Frees the stage of the oldest tile that this role has popped and not released. Without this call, the stage is
+    freed after the last use of the tile.
 
     Parameters:
         pipe: a pipe of tg.tile_pipe.
     Raises:
-        pipe-balance: no tile is held, or a tile is used after its release.
+        pipe-balance: the role holds no tile, or uses a tile after its release.
         type-mismatch: `pipe` is not a pipe.
     Gradient:
         of the kernel without roles: see docs/gradients.md.
@@ -6380,11 +6389,11 @@ def tile_randf(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         rng: a uint32 of tg.rand_init; the state of thread 0 is used.
         min, max: the range, constants with min < max; by default from 0 up to 1.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of float32, from `min` up to, but without, `max`.
     Raises:
-        type-mismatch: `rng` is not a uint32, or `min` or `max` no float32.
+        type-mismatch: `rng` is not a uint32, or `min` or `max` is not a float32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is not a float32; a length is below 1, or there are
             more than 4; `storage` is another string.
@@ -6406,11 +6415,11 @@ def tile_randi(shape: Any, rng: Any, min: Any = None, max: Any = None, storage: 
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         rng: a uint32 of tg.rand_init; the state of thread 0 is used.
         min, max: the range, constants with min < max; by default all int32.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of int32, from `min` up to, but without, `max`.
     Raises:
-        type-mismatch: `rng` is not a uint32, or `min` or `max` no int32.
+        type-mismatch: `rng` is not a uint32, or `min` or `max` is not a int32.
         not-constant: `min` or `max` is known at run time only; a length is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is not a int32; a length is below 1, or there are
             more than 4; `storage` is another string.
@@ -6430,7 +6439,7 @@ def tile_randn(shape: Any, rng: Any, storage: Any = 'register') -> Any:
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         rng: a uint32 of tg.rand_init; the state of thread 0 is used.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of float32.
     Raises:
@@ -6450,7 +6459,7 @@ def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any
     Elements of absent threads are skipped.
 
     Parameters:
-        op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
+        op: an associative and commutative function (x, y) of two elements that returns an element of their type:
             `tg.add`, `tg.max`, a @tg.func.
         a: a tile.
         axis: the dimension or tuple of dimensions, constants from -rank to rank - 1; all dimensions by default.
@@ -6458,25 +6467,25 @@ def tile_reduce(op: Any, a: Any, axis: Any = None, keepdims: Any = False) -> Any
     Returns:
         a tile without `axis`; (1,) of all elements, or of a tile of one dimension.
     Raises:
-        type-mismatch: `op` is not a function, `a` is not a tile, `op` gives another type, or a tile of structs is
-            to be combined along a dimension.
+        type-mismatch: `op` is not a function, `a` is not a tile, `op` returns another type, or a tile of structs is
+            reduced along a dimension.
         wrong-arguments: `op` does not take two arguments.
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
-        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; of structs that of `op`; others are
-        refused (no-gradient).
+        for +, min and max the gradient of tg.tile_sum, tg.tile_min and tg.tile_max; for structs the gradient of
+        `op`; others are refused (no-gradient).
     """
 
 def tile_reshape(t: Any, shape: Any) -> Any:
-    """The elements of a tile, in row-major order, under another shape.
+    """The elements of a tile, in row-major order, in another shape.
 
     Parameters:
         t: a tile of up to 4 dimensions.
-        shape: 1 to 4 lengths, constants, with as many elements in all; one length may be -1, and is computed from
-            the others.
+        shape: 1 to 4 lengths, constants, with the same number of elements; one length may be -1, and is computed
+            from the others.
     Returns:
-        a view, or a read-only copy of a strided view for which no view has this shape.
+        a view; a read-only copy if no view of a strided view has this shape.
     Raises:
         type-mismatch: `t` is not a tile.
         not-constant: a length is known at run time only.
@@ -6655,7 +6664,7 @@ def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
         a: a tile bound to a name, of any dtype but bool.
         *args: the indices of the element, one for each dimension and negative ones from the end, then the value, of
             the dtype of `a`, then whether this thread has one, a bool or an integer.
-        atomic: True or False, without effect: all additions to one element are counted in either case.
+        atomic: True or False, without effect: additions to one element are atomic in either case.
     Raises:
         type-mismatch: `a` is not a tile bound to a name, arguments are missing, an index is not an integer, or the
             value has another type.
@@ -6663,7 +6672,7 @@ def tile_scatter_add(a: Any, *args: Any, atomic: Any = True) -> None:
         popped-tile-changed: `a` was popped from a pipe.
         out-of-bounds: an index leaves the tile, in debug mode.
     Gradient:
-        that of the element, for the value of each thread that has one.
+        the gradient of the element, for the value of each thread that has a value.
     """
 
 def tile_scatter_masked(a: Any, *args: Any) -> None:
@@ -6683,8 +6692,8 @@ def tile_scatter_masked(a: Any, *args: Any) -> None:
         out-of-bounds: an index leaves the tile, in debug mode.
         unordered-access: no barrier that all threads reach can order the writes with other accesses.
     Gradient:
-        that of the element, for the value of the thread that wrote it; refused (no-gradient) where threads may
-        write different values to one.
+        the gradient of the element, for the value of the thread that wrote the element; refused (no-gradient) if
+        threads may write different values to one element.
     """
 
 def tile_slice_indexed(t: Any, indices: Any, axis: Any = 0) -> Any:
@@ -6703,7 +6712,7 @@ def tile_slice_indexed(t: Any, indices: Any, axis: Any = 0) -> Any:
         not-constant: `axis` is known at run time only.
         out-of-range: there is no such dimension.
     Gradient:
-        adds to the adjoint of each part that was taken; none for `indices`.
+        adds to the adjoint of each slice; none for `indices`.
     """
 
 def tile_slogdet(a: Any) -> Any:
@@ -6788,7 +6797,7 @@ def tile_squeeze(t: Any, axis: Any = None) -> Any:
         axis: the dimensions to leave out, an int or a tuple of constants, negative ones from the end; all of length
             1 by default.
     Returns:
-        a view with the other dimensions; (1,) where none is left.
+        a view with the other dimensions; of shape (1,) if all lengths are 1.
     Raises:
         type-mismatch: `t` is not a tile.
         not-constant: `axis` is known at run time only.
@@ -6801,7 +6810,7 @@ def tile_stack(capacity: Any, dtype: Any) -> Any:
     """An empty stack that the threads of the block share: all threads push to it and pop from it.
 
     Parameters:
-        capacity: the most elements that it can hold, 1 to 2**26, a constant.
+        capacity: the maximum number of elements, 1 to 2**26, a constant.
         dtype: the element type, a scalar, vector or matrix type.
     Returns:
         a stack, empty at each call.
@@ -6811,7 +6820,7 @@ def tile_stack(capacity: Any, dtype: Any) -> Any:
         tile-too-large: `capacity` is above 2**26.
         type-mismatch: `dtype` is not an element type.
     Gradient:
-        none: tg.tile_stack_push and tg.tile_stack_pop refuse one.
+        none: tg.tile_stack_push and tg.tile_stack_pop refuse gradients.
     """
 
 def tile_stack_clear(s: Any) -> None:
@@ -6898,7 +6907,8 @@ def tile_store_async(array: Any, tile: Any, offset: Any = None) -> None:
     """Starts to copy a shared tile to an array, by one thread of the role; elements outside of the array are
     dropped.
 
-    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit commits a group of such copies.
+    Between writes of threads to `tile` and the copy, tg.fence_async is needed; tg.store_commit commits a group of such
+    copies.
 
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and only
@@ -6944,8 +6954,8 @@ def tile_store_indexed(a: Any, indices: Any, t: Any, offset: Any = None, axis: A
         out-of-range: a literal is not an offset that an array can have; there is no such dimension.
         not-constant: `axis` is known at run time only.
     Gradient:
-        the gradient of the elements of the array that were written, which is 0 afterwards; where indices are equal,
-        each of the elements of the tile gets it.
+        the gradient of the array's elements that were written, which is 0 afterwards; elements of the tile with
+        equal indices each get the gradient.
     """
 
 def tile_sum(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
@@ -7072,10 +7082,10 @@ def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
         t: a tile of up to 4 dimensions.
         offset: an index or a slice for each leading dimension; with `shape` the index of the first element, in
             elements. Negative indices count from the end.
-        shape: the lengths of the view, constants, of the last dimensions of `t`; by default the lengths that the
-            indices and slices leave.
+        shape: the lengths of the view in the last dimensions of `t`, constants; by default, the offset is a
+            subscript that determines the lengths.
     Returns:
-        a view: changes of it change `t`, where `t` is bound to a name.
+        a view: writes to the view change `t` if `t` is bound to a name.
     Raises:
         type-mismatch: `t` is not a tile, an offset is not an integer, or `shape` is given with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
@@ -7083,11 +7093,11 @@ def tile_view(t: Any, offset: Any, shape: Any = None) -> Any:
         tile-too-large: `shape` has more than 2**26 elements.
         out-of-bounds: an offset leaves the tile, in debug mode.
     Gradient:
-        the adjoint at the place of the view, 0 elsewhere.
+        the adjoint at the elements of the view, 0 elsewhere.
     """
 
 def tile_where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
-    """The elements of value_if_true where a mask holds, else of value_if_false: tg.where of tiles.
+    """The elements of value_if_true where a mask is true, else of value_if_false: tg.where of tiles.
 
     Parameters:
         cond: a tile of bools or integers, true unless 0.
@@ -7096,12 +7106,12 @@ def tile_where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
     Returns:
         a tile of the broadcast shape.
     Raises:
-        type-mismatch: `cond` is not a tile, or a tile of floats; the values to choose from differ in type.
+        type-mismatch: `cond` is not a tile, or a tile of floats; the two values differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        goes to the operand that was chosen.
+        goes to the operand that was selected.
     """
 
 def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
@@ -7110,7 +7120,7 @@ def tile_zeros(shape: Any, dtype: Any = ..., storage: Any = 'register') -> Any:
     Parameters:
         shape: 1 to 4 lengths, constants, as an int or a tuple; at most 2**26 elements in all.
         dtype: the element type, a scalar, vector or matrix type; float32 by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of `shape` and `dtype`.
     Raises:
@@ -7128,7 +7138,7 @@ def tile_zeros_like(a: Any, dtype: Any = None, storage: Any = 'register') -> Any
     Parameters:
         a: a tile.
         dtype: the element type, a scalar, vector or matrix type; the element type of `a` by default.
-        storage: "register", a value, the default, or "shared", an object that several names may stand for.
+        storage: "register" (the default), for a value, or "shared", for an object to which several names may refer.
     Returns:
         a tile of the shape of `a` and of `dtype`.
     Raises:
@@ -7385,16 +7395,17 @@ def transform_wrench(t: Any, x: Any) -> Any:
     """
 
 def transformation(*args: Any, dtype: Any = None) -> Any:
-    """A transform of a translation and a rotation, which come first and last in its 7 components.
+    """A transform of a translation and a rotation: the first 3 and the last 4 of its 7 components.
 
     Parameters:
         *args: a translation, a vector (3,), and a rotation, a quaternion, the identity by default; or the 7
-            components; or one scalar for all; or a transform, which is converted; none: zeros.
+            components; or one scalar for all; or a transform, which is converted; zeros by default.
         dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a transform.
     Raises:
-        type-mismatch: a component has another dtype, is not a float, or there are not 3 or 7 of them.
+        type-mismatch: a component has another dtype or is not a float, or the number of components is neither 3 nor
+            7.
         out-of-range: a literal does not fit the dtype.
     Gradient:
         each component gets the adjoint's component.
@@ -7422,7 +7433,7 @@ def trunc(x: Any) -> Any:
     Returns:
         a value of the type of `x`, exact; infinities and NaNs are unchanged.
     Raises:
-        type-mismatch: `x` holds no floats; a literal such as 4 is an integer.
+        type-mismatch: the components of `x` are not floats; a literal such as 4 is an integer.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         0 everywhere.
@@ -7478,10 +7489,10 @@ def vector(*args: Any, length: Any = None, dtype: Any = None) -> Any:
 
     Parameters:
         *args: the components, scalars of one dtype and vectors of it; the entries of a matrix, row by row, with
-            their number as `length`; one scalar fills all of `length`; a tile (N,), all of whose elements each
-            thread reads, also from a view that the thread made; no argument: zeros. A length and a scalar type give
-            the vector type, also in annotations.
-        length: the number of components, 1 to 1024, a constant; by default that of the components given.
+            their number as `length`; one scalar fills all of `length`; a tile (N,) or a view, all of whose elements
+            each thread reads; no argument: zeros. A length and a scalar type give the vector type, also in
+            annotations.
+        length: the number of components, 1 to 1024, a constant; by default the number of the arguments' components.
         dtype: the scalar type; by default the dtype of the first component, float32 for zeros.
     Returns:
         a vector (length,); or the type.
@@ -7511,7 +7522,7 @@ def velocity_at_point(qd: Any, r: Any) -> Any:
     """
 
 def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
-    """The value of value_if_true where a condition holds, else value_if_false; both are computed.
+    """value_if_true where a condition is true, else value_if_false; both are computed.
 
     Parameters:
         cond: a bool or an integer, true unless 0: a scalar for whole values, a tile for each element; or an array,
@@ -7519,15 +7530,15 @@ def where(cond: Any, value_if_true: Any, value_if_false: Any) -> Any:
         value_if_true, value_if_false: values of one type: scalars, vectors, matrices, tiles that broadcast, or
             literals.
     Returns:
-        a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant condition
-        `value_if_true` or `value_if_false` itself.
+        a value of the operands' type; a tile of the broadcast shape if an operand is a tile. With a constant
+        condition, `value_if_true` or `value_if_false` unchanged.
     Raises:
-        type-mismatch: the condition is a float, or not a scalar or tile; the values to choose from differ in type.
+        type-mismatch: the condition is a float, or not a scalar or tile; the two values differ in type.
         mixed-scalar-types: a literal is of another kind than the other value.
         shape-mismatch: the shapes of tiles do not broadcast.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
-        goes to the operand that was chosen, where the other one gets 0, a NaN there included.
+        goes to the operand that was selected; the other operand gets 0, even if it is a NaN.
     """
 
 class fast:
@@ -7543,7 +7554,7 @@ class fast:
         Returns:
             a value of the type of `x`.
         Raises:
-            type-mismatch: `x` is a float64; `x` holds no floats; a literal such as 4 is an integer.
+            type-mismatch: `x` is a float64; the components of `x` are not floats; a literal such as 4 is an integer.
             out-of-range: a literal does not fit the dtype that it takes.
         Gradient:
             adjoint * result * ln 2.

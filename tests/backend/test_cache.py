@@ -234,7 +234,7 @@ def tree(path):
 def digests(tmp_path, root):
     """The digests of two processes, one without a memo and one with the memo of the first."""
     memos = tmp_path / "memos"
-    return [tools._remembered(memos, root), tools._remembered(memos, root)]
+    return [tools._stored_digest(memos, root), tools._stored_digest(memos, root)]
 
 
 def test_the_digest_of_sources_depends_on_their_contents_alone(tmp_path, monkeypatch):
@@ -266,7 +266,7 @@ def test_the_digest_of_sources_changes_with_contents_of_equal_size_and_time(tmp_
 
 def test_recently_changed_sources_have_no_digest_memo(tmp_path):
     root = tree(tmp_path / "one")
-    tools._remembered(tmp_path / "memos", root)
+    tools._stored_digest(tmp_path / "memos", root)
     assert not (tmp_path / "memos").exists()
 
 
@@ -277,7 +277,7 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
     (memo,) = (tmp_path / "memos").iterdir()
     second_tree = tree(tmp_path / "other")
     (second_tree / "more.py").write_text("x = 1")
-    tools._remembered(tmp_path / "others", second_tree)
+    tools._stored_digest(tmp_path / "others", second_tree)
     (other_memo,) = (tmp_path / "others").iterdir()
     for damaged in (b"", b"x" * 64, memo.read_bytes()[:40], other_memo.read_bytes()):
         memo.write_bytes(damaged)
@@ -286,7 +286,7 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
 
 def test_digest_memos_are_not_cache_entries(store, tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "STABLE_NS", 0)
-    tools._remembered(store.path, tree(tmp_path / "one"))
+    tools._stored_digest(store.path, tree(tmp_path / "one"))
     assert (store.entries(), store.size()) == ([], 0)
     store.trim()
     assert len(list(store.path.iterdir())) == 1

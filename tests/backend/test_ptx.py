@@ -238,7 +238,7 @@ def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
         f'echo "{spilled} bytes spill stores, 0 bytes spill loads" >&2; echo "Used 250 registers" >&2',
     )
     entry = ".maxntid 32, 2\n"
-    compile_for_occupancy(entry, "sm_90a", 64, held=128, configured=ptxas)
+    compile_for_occupancy(entry, "sm_90a", 64, tile_registers=128, configured=ptxas)
     attempts = sorted(tmp_path.glob("*.ptx"), key=lambda path: int(path.stem))
     expected = [entry if n is None else f"{entry}.minnctapersm {n}\n" for n in runs]
     assert [path.read_text() for path in attempts][: len(expected)] == expected

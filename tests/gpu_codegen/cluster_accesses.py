@@ -77,7 +77,7 @@ class ClusterAccesses:
         elif op.NAME == "logical_blocks":
             results = (self.block, self.grid[0] * self.grid[1], self.blocks)
             self.values.update(zip(op.results, results, strict=True))
-        elif op.NAME == "block.place":
+        elif op.NAME == "block.coordinate":
             self.values[op.result] = self._tile_position(int(operands[0]), op.attrs["raster"])[
                 op.attrs["dim"]
             ]

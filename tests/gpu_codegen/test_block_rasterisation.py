@@ -43,7 +43,7 @@ def kernel(ndim: int, raster: int, blocks: str = ALL_BLOCKS) -> Kernel:
     """A kernel that writes the position of block n to row n."""
     lines = ["%10: int32 = cast %4 [to = int32]"]
     for dim in range(ndim - 1):
-        lines.append(f"%{20 + dim}: int32 = block.place %4 [dim = {dim}, raster = {raster}]")
+        lines.append(f"%{20 + dim}: int32 = block.coordinate %4 [dim = {dim}, raster = {raster}]")
         lines.append(f"%{30 + dim}: int32 = const [type = int32, value = {dim}]")
         lines.append(f"array.store %0, %{20 + dim}, %10, %{30 + dim}")
     uniform = ", ".join(["true"] * (ndim - 1) + ["false"])

@@ -100,7 +100,7 @@ def test_unknown_memory_orders_are_refused() -> None:
     ):
         with pytest.raises(TypeMismatch) as raised:
             tg.launch(kernel, 1, [tg.zeros(1, dtype=int)])
-        assert f"a memory order is one of {orders}" in str(raised.value)
+        assert f"a memory order must be one of {orders}" in str(raised.value)
 
 
 @pytest.mark.machine_code

@@ -131,13 +131,16 @@ def test_threads_of_a_grid_own_their_elements_of_a_tile() -> None:
 
 
 REFUSED_EXPRESSIONS = {
-    "tg.tile_local(tg.tile_load(a, shape=8), 4)": ("type-mismatch", "a grid of 4 threads for a group of 8"),
-    "tg.tile_local(tg.tile_load(a, shape=8), (2, 4))": ("type-mismatch", "a tile of 1"),
+    "tg.tile_local(tg.tile_load(a, shape=8), 4)": ("type-mismatch", "the grid has 4 threads, the group 8"),
+    "tg.tile_local(tg.tile_load(a, shape=8), (2, 4))": (
+        "type-mismatch",
+        "the grid has 2 dimensions, the tile 1",
+    ),
     "tg.tile_from_local(x, 8, 16)": ("type-mismatch", "takes vec"),
     "tg.lane_sum(x, 24)": ("out-of-range", "power of two up to 1024, got 24"),
     "tg.lane_ballot(x > 0.0, 64)": ("out-of-range", "power of two up to 32, got 64"),
     "tg.lane_sum(x, n)": ("not-constant", "the width of a segment"),
-    "tg.lane_xor(x, 0.5)": ("type-mismatch", "the mask is an integer"),
+    "tg.lane_xor(x, 0.5)": ("type-mismatch", "the mask must be an integer"),
     "tg.match_any(x)": ("type-mismatch", "tg.bitcast(x, tg.uint32)"),
     "tg.lane_max(tg.tile(x))": ("type-mismatch", "tg.untile"),
     "tg.lane_sum(x > 0.0)": ("type-mismatch", "tg.bit_count(tg.lane_ballot(x))"),
@@ -164,5 +167,5 @@ def test_grids_of_threads_with_more_rows_need_whole_warps() -> None:
 
     with pytest.raises(tg.CompileError) as raised:
         tg.launch_tiled(copy_rows, 1, [tg.zeros((34, 4))], block_dim=33)
-    assert "a grid of 33 threads does not end with a warp" in str(raised.value)
+    assert "the threads of a grid of 33 threads are not whole warps" in str(raised.value)
     assert "make the grid's first dimension at least as long as the tile's" in str(raised.value)

@@ -146,7 +146,7 @@ LINEAR = frozenset({
     *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),
 })  # fmt: skip
 """Ops that apply to tangents as to values; ops in regions are handled separately."""
-DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert", "structure.ahead"})
+DISCRETE = frozenset({"cmp", "classify", "bitcast", "print", "print.tile", "assert", "structure.prefetch"})
 """Ops that read values only, and whose results have no tangent."""
 
 

@@ -20,7 +20,7 @@ from tegula.api import MODULES
         ),
         (3, "a list of arrays, got a value of type int"),
         ([1.0], "a parameter of an optimiser must be an array, got float"),
-        ([tg.zeros(3, dtype=int)], "arrays of floats, not of int32"),
+        ([tg.zeros(3, dtype=int)], "arrays of floats, got an array of int32"),
     ],
 )
 def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
@@ -38,7 +38,7 @@ def test_optimisers_refuse_parameters_that_are_not_lists_of_float_arrays(
         (tg.zeros(3), "the gradients of an optimiser must be a list of arrays, got one array"),
         (
             [None],
-            r"the gradient of parameter 0 must be an array, got none\nhelp: make the parameter with requires_grad",
+            r"the gradient of parameter 0 must be an array, got none\nhelp: create the parameter with requires_grad",
         ),
         ([1.0], "got a value of type float"),
         ([], "the numbers of gradients and parameters differ: 0 and 1"),

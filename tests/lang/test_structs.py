@@ -102,7 +102,7 @@ def traced(body: str) -> Kernel:
         ("tg.tile_store(o, tg.tile_load(a, 4))", TypeError, "the arguments are of different structs: Other and Body"),
         ("t = tg.tile_reduce(tg.min, tg.tile_load(a, 4))", TypeError, "tile_reduce: no overload of 'min' takes two"),
         ("t = tg.tile_reduce(first, tg.tile_load(a, 4))", TypeError, "must return the tile element type"),
-        ("t = tg.tile_reduce(first, tg.tile_load(a, 4), axis=0)", TypeError, "as a whole only: leave out axis="),
+        ("t = tg.tile_reduce(first, tg.tile_load(a, 4), axis=0)", TypeError, "only over all elements"),
         ("t = tg.tile_map(printed, tg.tile_load(a, 4))", TypeError, "the function can neither print nor change memory"),
         ("t = tg.tile_zeros(4, dtype=Holder)\nx[i] = t[0].data[0]", TypeError, "kernels cannot read"),
         ("t = tg.tile_full(4, value=h, dtype=Holder)", TypeError, "is an array, which kernels cannot store"),

@@ -51,7 +51,7 @@ class StoredCode:
 
     def assemble(self, program: Path, text: str, arch: str) -> tuple[int, str, bytes]:
         """Run ptxas, with the cache. Returns the exit status, the output and the cubin."""
-        stamp = ptx._stamp(program) if program.exists() else str(program)
+        stamp = ptx._program_identity(program) if program.exists() else str(program)
         path = self._path(stamp, arch, text)
         data = self._cached(path)
         if not data:

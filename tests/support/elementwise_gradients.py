@@ -11,7 +11,7 @@ import tegula as tg
 from tegula.ir import REGISTRY, Op
 from tegula.ops.base import Elementwise
 
-NO_OPERANDS = {"structure.value", "structure.ahead", "const"}
+NO_OPERANDS = {"structure.value", "structure.prefetch", "const"}
 """Ops that end the flow of gradients: their results have gradients, but they have no operands with gradients."""
 
 

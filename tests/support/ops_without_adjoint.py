@@ -30,7 +30,7 @@ OPS_WITHOUT_ADJOINT = {
         "target.is_gpu",
         "block.index",
         "block.count",
-        "block.place",
+        "block.coordinate",
     ),
     *(
         "logical_blocks",

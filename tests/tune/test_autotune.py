@@ -403,7 +403,7 @@ def test_tuned_kernels_take_numpy_arrays() -> None:
 
 def test_tuning_without_elements_is_refused() -> None:
     kernel = tg.autotune(REPEATS=[1, 2])(scale)
-    with pytest.raises(tg.TuningError, match="writes no element of an array"):
+    with pytest.raises(tg.TuningError, match="writes no array elements"):
         tg.launch(kernel, 0, [tg.zeros(0)], [tg.zeros(0)])
 
 
@@ -494,11 +494,11 @@ def test_progress_of_tuning_is_shown_on_terminals_only(
             "key names 'z', which is not a parameter of kernel long_loop",
         ),
         (long_loop, {"REPEATS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
-        (long_loop, {"REPEATS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
+        (long_loop, {"REPEATS": [1], "tolerance": -1.0}, "tolerance must be finite and not negative"),
         (squares, {"columns": [4]}, r"the candidates do not fit squares\(rows"),
         (lambda REPEATS: REPEATS, {"REPEATS": [1]}, "must return a kernel, got 1"),
-        (3, {"REPEATS": [1]}, "takes a kernel, or a function that makes one, got 3"),
-        (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that makes one"),
+        (3, {"REPEATS": [1]}, "takes a kernel, or a function that returns one, got 3"),
+        (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that returns one"),
     ],
 )
 def test_invalid_options_of_autotune_are_refused(tunable: Any, options: dict[str, Any], message: str) -> None:

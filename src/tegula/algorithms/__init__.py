@@ -1,4 +1,4 @@
-"""Host functions on whole arrays, each a few kernel launches: reductions, scans, conversions, sorts. Users import the
+"""Host functions on whole arrays, which launch a few kernels: reductions, scans, conversions, sorts. Users import the
 package as `tg.utils`."""
 
 from tegula.algorithms.conversion import array_cast

@@ -22,8 +22,8 @@ def scalars(a: array, *shape: int) -> array:
     return array(a, scalar_of(a.dtype), shape or (a.size * components(a.dtype),), copy=False)
 
 
-def along(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
-    """The shape (before, along, after) of the three-dimensional view of an array's scalars around an axis.
+def shape_around_axis(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
+    """The shape of the three-dimensional view of an array's scalars: before the axis, along the axis, after the axis.
 
     Parameters:
         a: the array.
@@ -37,14 +37,14 @@ def along(a: array, axis: int | None, count: int) -> tuple[int, int, int]:
     return math.prod(a.shape[:axis]), a.shape[axis], math.prod(a.shape[axis + 1 :]) * components(a.dtype)
 
 
-def checked_axis(function: str, axis: Any, ndim: int) -> int:
+def normalised_axis(function: str, axis: Any, ndim: int) -> int:
     """A possibly negative axis as a non-negative one; IndexError if it is out of bounds."""
     if not -ndim <= axis < ndim:
         raise IndexError(f"{function}: axis {axis} is out of bounds for an array with {ndim} dimensions")
     return int(axis) % ndim
 
 
-def check_together(function: str, first: array, **others: array | None) -> None:
+def check_same_device(function: str, first: array, **others: array | None) -> None:
     """Raise LaunchError unless all arrays are on one device."""
     for name, other in others.items():
         if other is not None and other.device != first.device:

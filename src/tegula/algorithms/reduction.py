@@ -1,4 +1,4 @@
-"""Sums of arrays: each block sums a chunk, and the partial sums are reduced again until one is left."""
+"""Sums of arrays: each block sums a chunk, and the partial sums are reduced again until a single sum remains."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
-from tegula.algorithms.packed import along, check_dtype, check_together, checked_axis, packed, scalars
+from tegula.algorithms.packed import (
+    check_dtype,
+    check_same_device,
+    normalised_axis,
+    packed,
+    scalars,
+    shape_around_axis,
+)
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.types import element_shape, scalar_of
@@ -17,7 +24,7 @@ LONG, WIDE = (1024, 1), (64, 16)
 THREADS = 128
 
 
-def _summing(rows: int, columns: int) -> tuple[tg.Kernel, tg.Kernel]:
+def _sum_kernels(rows: int, columns: int) -> tuple[tg.Kernel, tg.Kernel]:
     """The kernels that sum chunks of a shape: of one array, and of the products of two arrays."""
 
     @tg.kernel
@@ -40,7 +47,7 @@ def _summing(rows: int, columns: int) -> tuple[tg.Kernel, tg.Kernel]:
     return sums, products
 
 
-KERNELS = {chunk: _summing(*chunk) for chunk in (LONG, WIDE)}
+KERNELS = {chunk: _sum_kernels(*chunk) for chunk in (LONG, WIDE)}
 
 
 def array_sum(
@@ -52,7 +59,7 @@ def array_sum(
         values: an array of numbers, vectors or matrices.
         out: the array for the sum, of the dtype of `values`, with one element, or with length 1 along the axis; new by
             default.
-        value_count: the number of elements to sum, from the first on; all by default.
+        value_count: the number of leading elements to sum; all by default.
         axis: the axis, from the last one if it is negative; all elements by default.
     Returns:
         `out`; without it and without an axis a number, or a NumPy array for vectors and matrices.
@@ -62,11 +69,11 @@ def array_sum(
     Gradient:
         flows to `values` where a tape records and `out` is given.
     """
-    axis = None if axis is None else checked_axis("array_sum", axis, values.ndim)
-    count = _counted("array_sum", values, value_count, axis)
+    axis = None if axis is None else normalised_axis("array_sum", axis, values.ndim)
+    count = _checked_count("array_sum", values, value_count, axis)
     target = _result("array_sum", values, out, axis, values.dtype)
-    shape = along(values, axis, count)
-    reduce_along([_viewed(values, axis, shape)], target, shape)
+    shape = shape_around_axis(values, axis, count)
+    reduce_along([_as_three_dimensions(values, axis, shape)], target, shape)
     return target.numpy()[0] if out is None and axis is None else target
 
 
@@ -80,7 +87,7 @@ def array_inner(
         a, b: arrays of one shape and dtype.
         out: the array for the sum, of the scalar type, with one element, or with length 1 along the axis; new by
             default.
-        count: the number of elements to sum, from the first on; all by default.
+        count: the number of leading elements to sum; all by default.
         axis: the axis, from the last one if it is negative; all elements by default.
     Returns:
         `out`; without it and without an axis a number.
@@ -93,29 +100,29 @@ def array_inner(
     """
     if a.shape != b.shape:
         raise ValueError(f"array_inner: the arrays must have one shape, got {a.shape} and {b.shape}")
-    check_together("array_inner", a, b=b)
+    check_same_device("array_inner", a, b=b)
     check_dtype("array_inner", "b", b, a.dtype)
-    axis = None if axis is None else checked_axis("array_inner", axis, a.ndim)
-    number = _counted("array_inner", a, count, axis)
+    axis = None if axis is None else normalised_axis("array_inner", axis, a.ndim)
+    element_count = _checked_count("array_inner", a, count, axis)
     scalar = scalar_of(a.dtype)
     target = _result("array_inner", a, out, axis, scalar)
-    before, length, after = shape = along(a, axis, number)
-    inside = int(np.prod(element_shape(a.dtype)))
+    before, length, after = shape = shape_around_axis(a, axis, element_count)
+    element_size = int(np.prod(element_shape(a.dtype)))
     if axis is None:
-        shape, inside = (1, length * after, 1), 1
-    views = [_viewed(x, axis, shape) for x in (a, b)]
-    if inside == 1:
+        shape, element_size = (1, length * after, 1), 1
+    views = [_as_three_dimensions(x, axis, shape) for x in (a, b)]
+    if element_size == 1:
         reduce_along(views, target, shape)
     else:
-        graded = a.requires_grad or b.requires_grad
-        scanned = tg.empty((before * after,), scalar, a.device, requires_grad=graded)
-        reduce_along(views, scanned, shape)
-        split = before * after // inside, inside, 1
-        reduce_along([scalars(scanned, *split)], target, split)
+        requires_grad = a.requires_grad or b.requires_grad
+        component_sums = tg.empty((before * after,), scalar, a.device, requires_grad=requires_grad)
+        reduce_along(views, component_sums, shape)
+        split = before * after // element_size, element_size, 1
+        reduce_along([scalars(component_sums, *split)], target, split)
     return target.numpy()[0] if out is None and axis is None else target
 
 
-def _counted(function: str, values: array, count: int | None, axis: int | None) -> int:
+def _checked_count(function: str, values: array, count: int | None, axis: int | None) -> int:
     """The number of elements to sum; LaunchError if the array has fewer."""
     available = values.size if axis is None else values.shape[axis]
     if count is None:
@@ -130,14 +137,14 @@ def _result(function: str, values: array, out: array | None, axis: int | None, d
     shape = (1,) if axis is None else (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     if out is None:
         return tg.empty(shape, dtype, values.device)
-    check_together(function, values, out=out)
+    check_same_device(function, values, out=out)
     check_dtype(function, "out", out, dtype)
     if out.shape != shape:
         raise LaunchError(f"{function}: out must have shape {shape}, got {out.shape}")
     return out
 
 
-def _viewed(values: array, axis: int | None, shape: tuple[int, int, int]) -> array:
+def _as_three_dimensions(values: array, axis: int | None, shape: tuple[int, int, int]) -> array:
     """A three-dimensional view of the scalars of an array, or of its first elements."""
     flat = scalars(packed(values))
     return flat[: shape[0] * shape[1] * shape[2]].reshape(shape)
@@ -152,15 +159,19 @@ def reduce_along(values: list[array], out: array, shape: tuple[int, int, int]) -
     chunk = LONG if after == 1 else WIDE
     chunks = -(-length // chunk[0])
     grid = before, chunks, -(-after // chunk[1])
-    graded = any(a.requires_grad for a in values)
-    last = chunks == 1 and out.is_contiguous
-    sums = scalars(out, before, 1, after) if last else _partial(values[0], (before, chunks, after), graded)
+    requires_grad = any(a.requires_grad for a in values)
+    is_final = chunks == 1 and out.is_contiguous
+    sums = (
+        scalars(out, before, 1, after)
+        if is_final
+        else _partial(values[0], (before, chunks, after), requires_grad)
+    )
     tg.launch_tiled(KERNELS[chunk][len(values) - 1], grid, values, [sums], block_dim=THREADS)
     if chunks > 1:
         reduce_along([sums], out, (before, chunks, after))
-    elif not last:
+    elif not is_final:
         out.assign(array(sums, out.dtype, out.shape, copy=False))
 
 
-def _partial(values: array, shape: tuple[int, int, int], graded: bool) -> array:
-    return tg.empty(shape, values.dtype, values.device, requires_grad=graded)
+def _partial(values: array, shape: tuple[int, int, int], requires_grad: bool) -> array:
+    return tg.empty(shape, values.dtype, values.device, requires_grad=requires_grad)

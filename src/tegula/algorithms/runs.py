@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tegula as tg
-from tegula.algorithms.packed import check_dtype, check_together, packed
+from tegula.algorithms.packed import check_dtype, check_same_device, packed
 from tegula.algorithms.scan import scan
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
 
 
 @tg.kernel
-def mark(values, begins: tg.array2d[tg.int32]):
+def mark_begins(values, begins: tg.array2d[tg.int32]):
     """Mark the elements that begin a run."""
     i = tg.tid()
     begins[i, 0] = 1
@@ -19,10 +19,10 @@ def mark(values, begins: tg.array2d[tg.int32]):
 
 
 @tg.kernel
-def collect(
+def write_runs(
     values,
     begins: tg.array2d[tg.int32],
-    numbers: tg.array2d[tg.int32],
+    run_numbers: tg.array2d[tg.int32],
     run_values,
     positions: tg.array[tg.int32],
     run_count: tg.array[tg.int32],
@@ -30,15 +30,15 @@ def collect(
     """Write the value and the position of each run, and the number of runs."""
     i = tg.tid()
     if begins[i, 0] == 1:
-        run_values[numbers[i, 0] - 1] = values[i]
-        positions[numbers[i, 0] - 1] = i
+        run_values[run_numbers[i, 0] - 1] = values[i]
+        positions[run_numbers[i, 0] - 1] = i
     if i == values.shape[0] - 1:
-        run_count[0] = numbers[i, 0]
-        positions[numbers[i, 0]] = i + 1
+        run_count[0] = run_numbers[i, 0]
+        positions[run_numbers[i, 0]] = i + 1
 
 
 @tg.kernel
-def measure(positions: tg.array[tg.int32], run_count: tg.array[tg.int32], lengths: tg.array[tg.int32]):
+def write_lengths(positions: tg.array[tg.int32], run_count: tg.array[tg.int32], lengths: tg.array[tg.int32]):
     """Write the lengths of runs."""
     i = tg.tid()
     if i < run_count[0]:
@@ -56,17 +56,18 @@ def runlength_encode(
 
     Parameters:
         values: an array of numbers, of one dimension.
-        run_values: an array of the same dtype, with as many elements as there are values.
-        run_lengths: an array of int32 with as many elements.
-        run_count: an array of int32 for the number of runs; by default the call waits and returns the number.
-        value_count: the number of values to read, from the first on; all by default.
+        run_values: an array of the same dtype, with at least as many elements as there are values.
+        run_lengths: an array of int32 with at least as many elements.
+        run_count: an array of int32 for the number of runs; by default the call waits for the kernels and returns the
+            number.
+        value_count: the number of leading values to read; all by default.
     Returns:
         `run_count` if it is given, else the number of runs as an int.
     Raises:
         launch: the dtypes or devices differ, or an array is too small.
     """
     function = "runlength_encode"
-    check_together(function, values, run_values=run_values, run_lengths=run_lengths, run_count=run_count)
+    check_same_device(function, values, run_values=run_values, run_lengths=run_lengths, run_count=run_count)
     check_dtype(function, "run_values", run_values, values.dtype)
     check_dtype(function, "run_lengths", run_lengths, tg.int32)
     count = values.size if value_count is None else value_count
@@ -79,12 +80,12 @@ def runlength_encode(
     check_dtype(function, "run_count", count_array, tg.int32)
     if count:
         first = packed(values)[:count]
-        begins, numbers = (tg.empty((count, 1), tg.int32, values.device) for _ in range(2))
+        begins, run_numbers = (tg.empty((count, 1), tg.int32, values.device) for _ in range(2))
         positions = tg.empty(count + 1, tg.int32, values.device)
-        tg.launch(mark, count, [first], [begins])
-        scan(begins, numbers, inclusive=True)
-        tg.launch(collect, count, [first, begins, numbers], [run_values, positions, count_array])
-        tg.launch(measure, count, [positions, count_array], [run_lengths])
+        tg.launch(mark_begins, count, [first], [begins])
+        scan(begins, run_numbers, inclusive=True)
+        tg.launch(write_runs, count, [first, begins, run_numbers], [run_values, positions, count_array])
+        tg.launch(write_lengths, count, [positions, count_array], [run_lengths])
     else:
         count_array.zero_()
     return int(count_array.numpy()[0]) if run_count is None else count_array

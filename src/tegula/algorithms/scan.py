@@ -1,5 +1,5 @@
 """Scans of arrays: the sums of all chunks are scanned first, then one block scans each chunk and adds the sum of the
-chunks before."""
+preceding chunks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tegula as tg
-from tegula.algorithms.packed import check_dtype, check_together, packed, scalars
+from tegula.algorithms.packed import check_dtype, check_same_device, packed, scalars
 from tegula.algorithms.reduction import LONG, THREADS, reduce_along
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
@@ -16,7 +16,7 @@ from tegula.types import components
 CHUNK = LONG[0]
 
 
-def _scanning(scan: Callable[..., Any]) -> tg.Kernel:
+def _scan_kernel(scan: Callable[..., Any]) -> tg.Kernel:
     """The kernel that scans chunks with a cooperative scan of tiles."""
 
     @tg.kernel
@@ -30,7 +30,7 @@ def _scanning(scan: Callable[..., Any]) -> tg.Kernel:
     return chunks
 
 
-INCLUSIVE, EXCLUSIVE = _scanning(tg.tile_scan_inclusive), _scanning(tg.tile_scan_exclusive)
+INCLUSIVE, EXCLUSIVE = _scan_kernel(tg.tile_scan_inclusive), _scan_kernel(tg.tile_scan_exclusive)
 
 
 def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
@@ -38,14 +38,14 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
 
     Parameters:
         in_array: an array of numbers, vectors or matrices.
-        out_array: an array of as many elements of the same dtype; it may be `in_array`.
+        out_array: an array with the same number of elements and the same dtype; may be `in_array`.
         inclusive: whether the sum at an index includes the element at this index; True by default.
     Raises:
         launch: the sizes, dtypes or devices differ.
     Gradient:
         flows where a tape records and both arrays have gradients.
     """
-    check_together("array_scan", in_array, out_array=out_array)
+    check_same_device("array_scan", in_array, out_array=out_array)
     check_dtype("array_scan", "out_array", out_array, in_array.dtype)
     if in_array.size != out_array.size:
         raise LaunchError(
@@ -67,8 +67,12 @@ def scan(a: array, out: array, inclusive: bool) -> None:
     before = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
     if chunks > 1:
         sums = tg.zeros((chunks, columns), a.dtype, a.device, requires_grad=a.requires_grad)
-        full = chunks - 1  # the sum of the last chunk is not needed
-        reduce_along([a[: full * CHUNK].reshape((full, CHUNK, columns))], sums[:full], (full, CHUNK, columns))
+        full_chunks = chunks - 1  # the sum of the last chunk is not needed
+        reduce_along(
+            [a[: full_chunks * CHUNK].reshape((full_chunks, CHUNK, columns))],
+            sums[:full_chunks],
+            (full_chunks, CHUNK, columns),
+        )
         scan(sums, before, inclusive=False)
     kernel = INCLUSIVE if inclusive else EXCLUSIVE
     tg.launch_tiled(kernel, (chunks, columns), [a, before], [out], block_dim=THREADS)

@@ -1,5 +1,5 @@
-"""Jacobians of kernels and of functions that launch kernels, by adjoints and by finite differences, and checks of one
-against the other."""
+"""Jacobians of kernels and of functions that launch kernels, by adjoints and by finite differences, and checks that
+both agree."""
 
 from tegula.autograd.checks import gradcheck, gradcheck_tape
 from tegula.autograd.jacobians import jacobian, jacobian_fd

@@ -1,4 +1,4 @@
-"""Checks of Jacobians by the adjoint against Jacobians by finite differences."""
+"""Checks that Jacobians by adjoints agree with Jacobians by finite differences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gradcheck(
     show_summary: bool = True,
     restore_inputs: bool = True,
 ) -> bool:
-    """Checks the Jacobian by the adjoint against the Jacobian by central differences, component by component.
+    """Checks that the Jacobian by the adjoint agrees with the Jacobian by central differences, component by component.
     `tg.gradcheck` takes fewer launches, because it compares derivatives along random directions.
 
     Parameters:
@@ -53,12 +53,14 @@ def gradcheck(
         True, or without `raise_exception` whether the Jacobians agree; NaN never agrees.
     Raises:
         ValueError: the Jacobians differ (tg.GradientMismatch, which is also an AssertionError).
-        launch: there are no inputs or outputs, or no such pair.
+        launch: there are no inputs or outputs, or `input_output_mask` names an argument that does not exist.
         no-gradient: an op between an input and an output has no gradient.
     """
-    of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
+    computation = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
     max_components = max_inputs_per_var, max_outputs_per_var
-    return _agree(of, input_output_mask, max_components, eps, atol, rtol, raise_exception, show_summary)
+    return _agree(
+        computation, input_output_mask, max_components, eps, atol, rtol, raise_exception, show_summary
+    )
 
 
 def gradcheck_tape(
@@ -77,14 +79,14 @@ def gradcheck_tape(
     reverse_launches: bool = False,
     skip_to_launch_index: int = 0,
 ) -> bool:
-    """Checks the Jacobian of each recorded launch by the adjoint against central differences, at the current values of
-    the arrays.
+    """Checks that the Jacobian of each recorded launch by the adjoint agrees with central differences, at the current
+    values of the arrays.
 
     Parameters:
         tape: the tape with the recorded launches. The inputs of a launch are the arrays that it reads, the outputs the
             arrays that it writes.
         eps, atol, rtol, raise_exception: as for `gradcheck`.
-        input_output_masks: a dictionary from names of kernels to pairs of an input and an output.
+        input_output_masks: a dictionary from names of kernels to lists of pairs of an input and an output.
         blacklist_kernels: the names of kernels that are not checked.
         whitelist_kernels: the names of kernels that are checked; all by default.
         max_inputs_per_var, max_outputs_per_var, show_summary: as for `gradcheck`.
@@ -100,20 +102,20 @@ def gradcheck_tape(
     if reverse_launches:
         records.reverse()
     max_components = max_inputs_per_var, max_outputs_per_var
-    good = True
+    agrees = True
     for record in records[skip_to_launch_index:]:
         name = record.kernel.name
         if name in (blacklist_kernels or ()) or (whitelist_kernels and name not in whitelist_kernels):
             continue
         mask = (input_output_masks or {}).get(name)
-        good &= _agree(
+        agrees &= _agree(
             _recorded(record), mask, max_components, eps, atol, rtol, raise_exception, show_summary
         )
-    return good
+    return agrees
 
 
 def _recorded(record: LaunchRecord) -> Evaluation:
-    """The evaluation of a launch on a tape."""
+    """The evaluation that repeats a launch on a tape."""
     inputs, outputs = ([u.array for u in uses] for uses in (record.reads, record.writes))
     names = {id(a): p.name for p, a in zip(record.kernel.parameters, record.arguments, strict=True)}
 
@@ -129,7 +131,7 @@ def _recorded(record: LaunchRecord) -> Evaluation:
 
 
 def _agree(
-    of: Evaluation,
+    computation: Evaluation,
     mask: Mask | None,
     max_components: tuple[int, int],
     eps: float,
@@ -139,36 +141,51 @@ def _agree(
     show_summary: bool,
 ) -> bool:
     """Whether both Jacobians of an evaluation agree. Prints a table and raises GradientMismatch on request."""
-    exact, numeric = by_adjoint(of, mask, max_components[1]), by_differences(of, mask, max_components[0], eps)
+    adjoint_jacobians, numerical_jacobians = (
+        by_adjoint(computation, mask, max_components[1]),
+        by_differences(computation, mask, max_components[0], eps),
+    )
     rows: list[tuple[str, ...]] = []
-    wrong = ""
-    for (i, k), jacobian in exact.items():
-        a, b = (x.numpy().reshape(len(x.numpy()), -1).astype(np.float64) for x in (jacobian, numeric[i, k]))
-        a, b = (
+    mismatch = ""
+    for (i, k), jacobian in adjoint_jacobians.items():
+        adjoint, numerical = (
+            x.numpy().reshape(len(x.numpy()), -1).astype(np.float64)
+            for x in (jacobian, numerical_jacobians[i, k])
+        )
+        adjoint, numerical = (
             x[
                 : max_components[1] if max_components[1] > 0 else None,
                 : max_components[0] if max_components[0] > 0 else None,
             ]
-            for x in (a, b)
+            for x in (adjoint, numerical)
         )
-        good = np.abs(a - b) <= atol + rtol * np.abs(b)
-        worst = np.unravel_index(np.argmax(np.where(np.isnan(a - b), np.inf, np.abs(a - b))), a.shape)
-        names = of.input_names[i], of.output_name(k)
-        at = tuple(int(x) for x in worst)
-        difference = float(abs(a[at] - b[at]))
-        relative = difference / (abs(float(b[at])) + 1e-8)
-        numbers = f"{difference:.3e} at {at}", f"{a[at]:.3e}", f"{b[at]:.3e}", f"{relative:.3e}"
-        rows.append((*names, *numbers, "passed" if good.all() else "FAILED"))
-        if not good.all():
-            wrong = (
-                f"{of.name}: the derivative of '{names[1]}' by '{names[0]}' at {at} is {a[at]:.9g} by the adjoint, "
-                f"{b[at]:.9g} by differences"
+        agrees = np.abs(adjoint - numerical) <= atol + rtol * np.abs(numerical)
+        worst = np.unravel_index(
+            np.argmax(np.where(np.isnan(adjoint - numerical), np.inf, np.abs(adjoint - numerical))),
+            adjoint.shape,
+        )
+        names = computation.input_names[i], computation.output_name(k)
+        index = tuple(int(x) for x in worst)
+        difference = float(abs(adjoint[index] - numerical[index]))
+        relative = difference / (abs(float(numerical[index])) + 1e-8)
+        numbers = (
+            f"{difference:.3e} at {index}",
+            f"{adjoint[index]:.3e}",
+            f"{numerical[index]:.3e}",
+            f"{relative:.3e}",
+        )
+        rows.append((*names, *numbers, "passed" if agrees.all() else "FAILED"))
+        if not agrees.all():
+            mismatch = (
+                f"{computation.name}: the derivative of '{names[1]}' by '{names[0]}' at {index} "
+                f"is {adjoint[index]:.9g} by the adjoint, "
+                f"{numerical[index]:.9g} by differences"
             )
     if show_summary:
-        print(_table(of.name, rows))
-    if wrong and raise_exception:
-        raise tg.GradientMismatch(wrong)
-    return not wrong
+        print(_table(computation.name, rows))
+    if mismatch and raise_exception:
+        raise tg.GradientMismatch(mismatch)
+    return not mismatch
 
 
 def _table(name: str, rows: Sequence[Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ from tegula.runtime.recording import recording
 from tegula.types import scalar_of
 
 Mask = Sequence[tuple[str | int, str | int]]
-"""Pairs of an input and an output, by position or by name."""
+"""Pairs of an input and an output, by index or by name."""
 
 
 class Evaluation:
@@ -24,9 +24,9 @@ class Evaluation:
     Parameters:
         name: the name of the kernel or function.
         inputs: the arguments.
-        input_names, output_names: the names of inputs and outputs.
+        input_names, output_names: the names of the inputs, and a function from the index of an output to its name.
         run: computes and returns the outputs.
-        kept: arrays whose values are restored after every run.
+        saved: the arrays that `restore` resets to their values at construction; other values are ignored.
     """
 
     def __init__(
@@ -63,20 +63,19 @@ class Evaluation:
             self.restore()
 
     def pairs(self, outputs: Sequence[Any], mask: Mask | None) -> Iterator[tuple[int, int]]:
-        """The positions of the pairs of an input and an output that have gradients: all pairs, or the pairs of a
-        mask."""
+        """The indices of the pairs of an input and an output that have gradients: all pairs, or the pairs of a mask."""
         names = [self.output_name(k) for k in range(len(outputs))]
-        nonzero = mask and {
+        selected = mask and {
             (_position(i, self.input_names, 0), _position(k, names, len(self.input_names))) for i, k in mask
         }
         for i, source in enumerate(self.inputs):
             for k, target in enumerate(outputs):
-                if (not nonzero or (i, k) in nonzero) and has_gradient(source) and has_gradient(target):
+                if (not selected or (i, k) in selected) and has_gradient(source) and has_gradient(target):
                     yield i, k
 
 
 def _position(name: str | int, names: Sequence[str], before: int) -> int:
-    """The position of an argument that is given by name or by position."""
+    """The index of an argument given by name or by index; an index below `before` is unchanged."""
     if isinstance(name, int):
         return name
     if name not in names:
@@ -116,7 +115,7 @@ def evaluation(
             arrays,
             names,
             lambda k: f"output_{k}",
-            lambda: _listed(function(*arrays)),
+            lambda: _as_list(function(*arrays)),
             saved,
         )
     if not outputs:
@@ -134,7 +133,7 @@ def evaluation(
     )
 
 
-def _listed(results: Any) -> Sequence[Any]:
+def _as_list(results: Any) -> Sequence[Any]:
     """The return value of a function as a list."""
     return [results] if isinstance(results, tg.array) else list(results)
 

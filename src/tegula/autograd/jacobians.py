@@ -31,29 +31,29 @@ def jacobian(
     The gradients of all arrays are 0 afterwards.
 
     Parameters:
-        function: a kernel whose outputs are its last arguments, or a function of Python that launches kernels
-            and returns an array or several.
+        function: a kernel whose outputs are its last arguments, or a Python function that launches kernels and returns
+            one or more arrays.
         dim: the number of threads in each dimension, of a kernel.
         inputs: a list of the arguments before the outputs. The Jacobian has the derivatives by arrays with
             `requires_grad`.
         outputs: the other arguments of a kernel.
         input_output_mask: pairs of an input and an output by position or name; all pairs by default.
         device: the device on which a kernel without array arguments runs.
-        max_blocks: is accepted and changes nothing.
+        max_blocks: an int, accepted for compatibility; has no effect.
         block_dim: the number of threads in a block; as for tg.launch by default.
-        max_outputs_per_var: the number of components of each output that are differentiated, from the first on; all by
-            default. The other rows are NaN.
+        max_outputs_per_var: the number of leading components of each output that are differentiated; all by default.
+            The other rows are NaN.
         restore_inputs: whether the arguments have their old values afterwards; True by default, and always for
             kernels.
     Returns:
-        a dictionary from (input, output) to an array with a row for each component of the output, which has an element
-        for each element of the input.
+        a dictionary from pairs of indices (input, output) to arrays. An array has a row for each component of the
+        output; a row has an element for each element of the input.
     Raises:
         launch: there are no inputs or outputs, or no such pair.
         no-gradient: an op between an input and an output has no gradient.
     """
-    of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
-    return by_adjoint(of, input_output_mask, max_outputs_per_var)
+    computation = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
+    return by_adjoint(computation, input_output_mask, max_outputs_per_var)
 
 
 def jacobian_fd(
@@ -83,8 +83,8 @@ def jacobian_fd(
     Raises:
         launch: there are no inputs or outputs, or no such pair.
     """
-    of = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
-    return by_differences(of, input_output_mask, max_inputs_per_var, eps)
+    computation = evaluation(function, dim, inputs, outputs, block_dim, device, restore_inputs)
+    return by_differences(computation, input_output_mask, max_inputs_per_var, eps)
 
 
 def by_adjoint(computation: Evaluation, mask: Mask | None, max_components: int) -> Jacobians:
@@ -117,32 +117,34 @@ def by_differences(computation: Evaluation, mask: Mask | None, max_components: i
         targets: dict[int, list[int]] = {}
         for i, k in computation.pairs(outputs, mask):
             targets.setdefault(i, []).append(k)
-        for i, target in targets.items():
+        for i, output_indices in targets.items():
             source = computation.inputs[i]
             values = source.numpy().copy()
-            columns = {k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in target}
+            columns = {
+                k: np.full((values.size, components_of(outputs[k]).size), np.nan) for k in output_indices
+            }
             for n in range(values.size if max_components <= 0 else min(max_components, values.size)):
-                (above, up), (below, down) = (
+                (above, above_outputs), (below, below_outputs) = (
                     _perturbed(computation, source, values, n, step) for step in (eps, -eps)
                 )
-                for k in target:
-                    columns[k][n] = (up[k] - down[k]) / (above - below)
-            jacobians |= {(i, k): _jacobian(columns[k].T, source) for k in target}
+                for k in output_indices:
+                    columns[k][n] = (above_outputs[k] - below_outputs[k]) / (above - below)
+            jacobians |= {(i, k): _jacobian(columns[k].T, source) for k in output_indices}
     return jacobians
 
 
 def _perturbed(
-    of: Evaluation, source: tg.array, values: np.ndarray, n: int, step: float
+    computation: Evaluation, source: tg.array, values: np.ndarray, n: int, step: float
 ) -> tuple[float, list[np.ndarray]]:
     """The outputs' components with one input component perturbed by a step, and the perturbed component's value. The
     input is restored."""
-    of.restore()
-    moved = values.copy()
-    moved.reshape(-1)[n] += values.dtype.type(step)
-    source.assign(moved)
-    results = [components_of(a) if isinstance(a, tg.array) else np.empty(0) for a in of.run()]
+    computation.restore()
+    perturbed = values.copy()
+    perturbed.reshape(-1)[n] += values.dtype.type(step)
+    source.assign(perturbed)
+    results = [components_of(a) if isinstance(a, tg.array) else np.empty(0) for a in computation.run()]
     source.assign(values)
-    return float(moved.reshape(-1)[n]), results
+    return float(perturbed.reshape(-1)[n]), results
 
 
 def _jacobian(rows: np.ndarray, source: tg.array) -> tg.array:

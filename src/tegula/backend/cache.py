@@ -12,15 +12,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tegula.backend.tools import MEMO, llvmlite_version, sources_digest
+from tegula.backend.tools import MEMO_PREFIX, llvmlite_version, sources_digest
 from tegula.dataclass import dataclass
 
 # The format version of an entry, which changes with the layout below.
 MAGIC = b"TGLC0002"
 HEADER = struct.Struct("<8s32sQQQ")
-LIMIT = 512 << 20
-# Seconds after which a use is noted again, an unfinished file is removed, and a digest of Tegula's sources is removed.
-NOTED, ABANDONED, FORGOTTEN = 3600, 3600, 30 * 86400
+MAX_BYTES = 512 << 20
+# In seconds: the minimum time between two recorded uses of an entry, and the ages at which unfinished files and digests
+# of Tegula's sources are removed.
+USE_INTERVAL, UNFINISHED_AGE, DIGEST_AGE = 3600, 3600, 30 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Entry:
 
 
 def directory(configured: str | None = None) -> Path:
-    """The directory of the entries: the configured one, or one in the user's cache directory (XDG, where only absolute
-    paths count)."""
+    """The directory of the entries: the configured one, or one in the user's cache directory (XDG, which ignores
+    relative paths)."""
     if configured:
         return Path(configured)
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
@@ -43,7 +44,7 @@ def directory(configured: str | None = None) -> Path:
 class Cache:
     """Entries in one directory; safe for several processes at once.
 
-    A damaged or renamed entry counts as missing. If the directory cannot be read or written, every look-up is a
+    A damaged or renamed entry is treated as missing. If the directory cannot be read or written, every look-up is a
     miss."""
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +60,7 @@ class Cache:
         return digest.hexdigest()
 
     def get(self, name: str) -> Entry | None:
-        """The entry of this name, or None if it is missing or damaged."""
+        """The entry of this name, or None if the entry is missing or damaged."""
         path = self.path / name
         try:
             data = path.read_bytes()
@@ -67,7 +68,7 @@ class Cache:
             return None
         entry = _decode(data, name)
         if entry is not None:
-            _note_use(path)
+            _record_use(path)
         return entry
 
     def put(self, name: str, entry: Entry) -> None:
@@ -84,10 +85,10 @@ class Cache:
             _remove(temporary)
             return
         # Reading the whole directory is slow: one pseudo-random put in 256 trims the cache.
-        if name.startswith("00") or len(data) > LIMIT >> 8:
+        if name.startswith("00") or len(data) > MAX_BYTES >> 8:
             self.trim()
 
-    def trim(self, limit: int = LIMIT) -> None:
+    def trim(self, limit: int = MAX_BYTES) -> None:
         """Remove unfinished files, and the least recently used entries until the other entries have at most `limit`
         bytes."""
         now = time.time()
@@ -99,7 +100,9 @@ class Cache:
                 continue
             if not path.name.startswith("."):
                 files.append((status.st_mtime, status.st_size, path))
-            elif now - status.st_mtime > (FORGOTTEN if path.name.startswith(MEMO) else ABANDONED):
+            elif now - status.st_mtime > (
+                DIGEST_AGE if path.name.startswith(MEMO_PREFIX) else UNFINISHED_AGE
+            ):
                 _remove(path)
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
@@ -119,7 +122,7 @@ class Cache:
     def clear(self) -> int:
         """Remove all entries and all other files of the cache. Returns the number of entries removed."""
         entries = self.entries()
-        for path in [*entries, *self.path.glob(MEMO + "*")]:
+        for path in [*entries, *self.path.glob(MEMO_PREFIX + "*")]:
             _remove(path)
         return len(entries)
 
@@ -139,15 +142,15 @@ def _decode(data: bytes, name: str) -> Entry | None:
     is_complete = len(body) == key_size + text_size + code_size and hashlib.sha256(body).digest() == checksum
     if magic != MAGIC or not is_complete or body[:key_size] != name.encode():
         return None
-    code_at = key_size + text_size
-    return Entry(json.loads(body[key_size:code_at]), body[code_at:])
+    code_start = key_size + text_size
+    return Entry(json.loads(body[key_size:code_start]), body[code_start:])
 
 
-def _note_use(path: Path) -> None:
-    """Record a use of an entry, for trimming: the file gets the current time, because most file systems do not record
-    reads."""
+def _record_use(path: Path) -> None:
+    """Record a use of an entry for `trim`: set the file's times to the current time, because most file systems do not
+    record reads."""
     try:
-        if time.time() - path.stat().st_mtime > NOTED:
+        if time.time() - path.stat().st_mtime > USE_INTERVAL:
             os.utime(path)
     except OSError:
         return

@@ -19,7 +19,7 @@ _RELOCATION = struct.Struct("<QQq")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section header. `info` of a relocation table is the section that it changes."""
+    """One section header. `info`: in a relocation table, the index of the section to relocate."""
 
     index: int
     name: str
@@ -32,7 +32,7 @@ class Section:
     align: int
 
     @property
-    def loads(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether running code needs the section. Unwind tables are not loaded, because they are never registered."""
         return bool(self.flags & ALLOC) and self.name != ".eh_frame"
 
@@ -47,7 +47,7 @@ class Symbol:
 
 
 class Elf:
-    """A parsed object. InternalError if the bytes are not a little-endian ELF64 object, or are cut short."""
+    """A parsed object. Raises InternalError if the bytes are not a little-endian ELF64 object, or are truncated."""
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
@@ -60,15 +60,15 @@ class Elf:
         except (struct.error, IndexError, ValueError) as error:
             raise InternalError(f"the object file is damaged: {error}") from error
         if any(s.offset + s.size > len(data) for s in self.sections if s.kind != NOBITS):
-            raise InternalError("the object file is damaged: a section extends beyond its end")
+            raise InternalError("the object file is damaged: a section extends beyond the end of the file")
 
     def _sections(self) -> list[Section]:
         (start,) = struct.unpack_from("<Q", self.data, 40)
-        size, count, names = struct.unpack_from("<HHH", self.data, 58)
+        size, count, strings_index = struct.unpack_from("<HHH", self.data, 58)
         rows = [_SECTION.unpack_from(self.data, start + k * size) for k in range(count)]
-        at = rows[names][4]
+        strings = rows[strings_index][4]
         return [
-            Section(k, self._text(at + name), kind, flags, offset, size, link, info, max(align, 1))
+            Section(k, self._text(strings + name), kind, flags, offset, size, link, info, max(align, 1))
             for k, (name, kind, flags, _, offset, size, link, info, align, _) in enumerate(rows)
         ]
 
@@ -82,13 +82,13 @@ class Elf:
                 ]
         return []
 
-    def _text(self, at: int) -> str:
-        return self.data[at : self.data.index(b"\0", at)].decode()
+    def _text(self, start: int) -> str:
+        return self.data[start : self.data.index(b"\0", start)].decode()
 
     def relocations(self) -> Iterator[tuple[Section, int, int, int, int]]:
-        """(relocated section, offset in it, kind, symbol index, addend), for the sections that load."""
+        """The relocations of sections that are loaded: (section, offset in the section, kind, symbol index, addend)."""
         for table in self.sections:
-            if table.kind not in (RELA, REL) or not self.sections[table.info].loads:
+            if table.kind not in (RELA, REL) or not self.sections[table.info].is_loaded:
                 continue
             if table.kind == REL:
                 raise InternalError(
@@ -101,7 +101,7 @@ class Elf:
                 yield section, offset, info & 0xFFFFFFFF, info >> 32, addend
 
     def undefined(self) -> list[str]:
-        """The names of symbols that the object uses and does not define."""
+        """The names of symbols that the object uses but does not define."""
         return sorted(
             {
                 s.name

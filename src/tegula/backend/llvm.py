@@ -30,7 +30,7 @@ _MEMORY_INTRINSICS = tuple(f"llvm.{name}." for name in sorted(NAMES))
 
 @cache
 def _machine(target: CpuTarget) -> Any:
-    """The compiler of LLVM for a target, which several threads may use, because llvmlite runs one call at a time."""
+    """LLVM's target machine. Several threads may use the machine, because llvmlite runs one call at a time."""
     if target.is_x86 == llvm.get_default_triple().startswith("x86_64"):
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -63,7 +63,7 @@ def _optimise(module: Any, target: CpuTarget) -> None:
 
     The code is already inlined, vectorised and blocked; the whole O2 pipeline takes twice as long for the same
     instructions."""
-    builder = _pass_builder(_machine(target), speed=2)
+    builder = _pass_builder(_machine(target), speed_level=2)
     _simplify_functions(module, builder)
 
 
@@ -82,9 +82,9 @@ def _simplify_functions(module: Any, builder: Any) -> None:
         strip.run(module, builder)
 
 
-def _pass_builder(machine: Any, speed: int) -> Any:
+def _pass_builder(machine: Any, speed_level: int) -> Any:
     """The builder of passes for one module. The code is already vectorised and unrolled."""
-    options = llvm.create_pipeline_tuning_options(speed_level=speed)
+    options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
     # LLVM 22 vectorises loops with wrapping narrow indices wrongly: see docs/design/002-loop-vectoriser.md.
     options.loop_vectorization = False
     options.slp_vectorization = False
@@ -105,9 +105,9 @@ def _disposed(passes: Any) -> Iterator[Any]:
 
 
 def _prepare_module(ir_text: str, target: CpuTarget, complete: bool) -> Any:
-    """A module ready for code generation. `complete`: whether to link the memory functions even without visible
-    uses."""
-    # A separate context, so that types and constants are freed with the module.
+    """A module ready for code generation. `complete`: whether to link the memory functions even if no call is
+    visible."""
+    # The module has its own context, so that types and constants are freed with the module.
     context = llvm.create_context()
     module = _parse_module(ir_text, target, context)
     if target.optimised:
@@ -123,8 +123,7 @@ def _prepare_module(ir_text: str, target: CpuTarget, complete: bool) -> Any:
 def compile_object(ir_text: str, target: CpuTarget) -> bytes:
     """The position-independent ELF object for LLVM IR text, without undefined symbols.
 
-    InternalError, with the line, if LLVM refuses the text, or if the object calls a function that it does not
-    contain."""
+    InternalError, with the line, if LLVM refuses the text, or if the object calls an undefined function."""
     object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
     missing = undefined_symbols(object_code)
     if missing and NAMES.issuperset(missing):
@@ -143,7 +142,7 @@ def assembly(ir_text: str, target: CpuTarget) -> str:
 # PTX -----------------------------------------------------------------------------------------------------------------
 
 # Mathematical intrinsics without PTX, for which LLVM would abort the process.
-_MATHEMATICS = re.compile(
+_WITHOUT_PTX = re.compile(
     r"llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+"
     r"|(?:exp2|sin|cos|tanh)\.f64)"
 )
@@ -153,7 +152,7 @@ _APPROXIMATE = re.compile(r"llvm\.(sin|cos|tanh)\.[bf]\w+")
 
 @cache
 def _cuda_machine(target: CudaTarget) -> Any:
-    # llvmlite cannot initialise one foreign target alone.
+    # llvmlite cannot initialise a single foreign target.
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target_machine = llvm.Target.from_triple(target.triple)
@@ -192,7 +191,7 @@ def _ptx_module(ir_text: str, target: CudaTarget) -> Any:
 
 def _check_intrinsics(called: Sequence[str], ir_text: str) -> None:
     for name in called:
-        if mathematical := _MATHEMATICS.fullmatch(name):
+        if mathematical := _WITHOUT_PTX.fullmatch(name):
             raise InternalError(f"llvm.{mathematical[1]} has no PTX")
         if not (mathematical := _APPROXIMATE.fullmatch(name)):
             continue
@@ -204,6 +203,6 @@ def _check_intrinsics(called: Sequence[str], ir_text: str) -> None:
 
 
 def _optimise_ptx(module: Any, target: CudaTarget) -> None:
-    """LLVM's O1 between inlining and the last passes of the module, without unrolling, because ptxas allocates
+    """Run LLVM's O1 passes between inlining and the final module passes, without unrolling, because ptxas allocates
     registers, schedules and unrolls. The whole O1 pipeline takes twice as long for nearly the same instructions."""
-    _simplify_functions(module, _pass_builder(_cuda_machine(target), speed=1))
+    _simplify_functions(module, _pass_builder(_cuda_machine(target), speed_level=1))

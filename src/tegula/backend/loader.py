@@ -27,7 +27,7 @@ from tegula.backend.relocation import apply, uses_got
 from tegula.errors import InternalError
 
 PAGE = mmap.PAGESIZE
-# Constants are aligned to cache lines, because vector code loads whole lines.
+# Constants are aligned to cache lines, because vector code is_loaded whole lines.
 CONSTANT_ALIGN = 64
 _MACHINES = {"x86_64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
@@ -50,7 +50,7 @@ def undefined_symbols(data: bytes) -> list[str]:
 
 
 def map_memory(size: int) -> int:
-    """The address of fresh zeroed pages, private to this process; MemoryError if there are none."""
+    """The address of fresh zeroed pages, private to this process; MemoryError if the mapping fails."""
     address = _mmap(
         None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
     )
@@ -68,7 +68,7 @@ class LoadedObject:
     def __init__(self, data: bytes) -> None:
         self._base = 0
         elf = Elf(data)
-        _refuse(elf)
+        _check_loadable(elf)
         slots = _got_slots(elf)
         layout = _Layout(elf, len(slots))
         self._size = layout.size
@@ -91,12 +91,12 @@ class LoadedObject:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory that the object holds."""
+        """The size of the object in memory, in bytes."""
         return self._size
 
     # Default arguments, because module globals may be gone while the interpreter shuts down.
-    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing, unmap: Any = _munmap) -> None:
-        if self._base and not ending():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing, unmap: Any = _munmap) -> None:
+        if self._base and not is_finalizing():
             unmap(self._base, self._size)
 
 
@@ -105,7 +105,7 @@ def load(data: bytes) -> LoadedObject:
     return LoadedObject(data)
 
 
-def _refuse(elf: Elf) -> None:
+def _check_loadable(elf: Elf) -> None:
     """Raise InternalError for an object of another processor or kind."""
     if elf.machine != _MACHINES.get(platform.machine()):
         raise InternalError(f"code for ELF machine {elf.machine} cannot run on {platform.machine()}")
@@ -118,11 +118,12 @@ def _refuse(elf: Elf) -> None:
 
 
 class _Layout:
-    """Offsets of the sections: code, then constants and the table of addresses, then variables, on their own pages."""
+    """Offsets of the sections: code, then constants and the global offset table, then variables, each group on separate
+    pages."""
 
     def __init__(self, elf: Elf, slots: int) -> None:
         self.offsets: dict[int, int] = {}
-        sections = [s for s in elf.sections if s.loads]
+        sections = [s for s in elf.sections if s.is_loaded]
         relro = (".data.rel.ro",)
         writes = [s for s in sections if s.flags & WRITE and not s.name.startswith(relro)]
         code = [s for s in sections if s.flags & EXECUTE]
@@ -134,8 +135,8 @@ class _Layout:
         self.size = max(_round_up(self._assign_offsets(writes, self.constants_end), PAGE), PAGE)
 
     def _assign_offsets(self, sections: list[Section], start: int, extra: int = 0) -> int:
-        """Assign offsets to sections from a page on. Returns the end: of the last section's page, or of `extra` bytes
-        after it."""
+        """Assign offsets to sections, starting at a page boundary. Returns the end of the last page, or of `extra`
+        bytes after the last section."""
         end = start
         for section in sections:
             end = _round_up(end, max(section.align, CONSTANT_ALIGN))
@@ -150,10 +151,10 @@ def _round_up(value: int, unit: int) -> int:
 
 def _image(elf: Elf, layout: _Layout) -> bytearray:
     image = bytearray(layout.size)
-    for index, at in layout.offsets.items():
+    for index, start in layout.offsets.items():
         section = elf.sections[index]
         if section.kind != NOBITS:
-            image[at : at + section.size] = elf.data[section.offset : section.offset + section.size]
+            image[start : start + section.size] = elf.data[section.offset : section.offset + section.size]
     return image
 
 
@@ -163,13 +164,15 @@ def _address(elf: Elf, layout: _Layout, base: int, index: int) -> int:
     if symbol.section == ABSOLUTE:
         return symbol.value
     if symbol.section != UNDEFINED and symbol.section >= len(elf.sections):
-        raise InternalError(f"{symbol.name} lies in a section of unknown kind {symbol.section:#x}")
+        raise InternalError(
+            f"symbol {symbol.name} is in the special section {symbol.section:#x}, which the loader does not support"
+        )
     offset = layout.offsets.get(symbol.section)
     return 0 if offset is None else base + offset + symbol.value
 
 
 def _got_slots(elf: Elf) -> dict[int, int]:
-    """The symbols whose address is read from the table, with their offsets in it."""
+    """The slot in the global offset table of each symbol whose address is read from the table, by symbol index."""
     slots: dict[int, int] = {}
     for _, _, kind, symbol, _ in elf.relocations():
         if uses_got(elf.machine, kind):
@@ -181,17 +184,19 @@ def _relocate(
     elf: Elf, layout: _Layout, base: int, image: bytearray, slots: dict[int, int], addresses: list[int]
 ) -> None:
     for symbol, slot in slots.items():
-        at = layout.table_start + 8 * slot
-        image[at : at + 8] = addresses[symbol].to_bytes(8, "little")
+        position = layout.table_start + 8 * slot
+        image[position : position + 8] = addresses[symbol].to_bytes(8, "little")
     for section, offset, kind, symbol, addend in elf.relocations():
-        at = layout.offsets[section.index] + offset
+        position = layout.offsets[section.index] + offset
         if uses_got(elf.machine, kind):
             target = base + layout.table_start + 8 * slots[symbol]
         else:
             target = addresses[symbol]
             if target == 0 and kind != 0:
-                raise InternalError(f"a relocation in {section.name} refers to a section that does not load")
-        apply(elf.machine, image, at, kind, target + addend, base + at)
+                raise InternalError(
+                    f"a relocation in section {section.name} refers to a section that is not loaded"
+                )
+        apply(elf.machine, image, position, kind, target + addend, base + position)
 
 
 def _protect(base: int, layout: _Layout) -> None:

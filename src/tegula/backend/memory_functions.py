@@ -6,8 +6,8 @@ themselves."""
 _SHORT = [(16, "<16 x i8>"), (8, "i64"), (4, "i32"), (2, "i16"), (1, "i8")]
 
 
-def _ladder(step: str) -> str:
-    """The code for fewer than 32 bytes: two overlapping accesses of the largest power of two that fits."""
+def _short_cases(step: str) -> str:
+    """The code for fewer than 32 bytes: two overlapping accesses, whose size is the largest power of two that fits."""
     lines: list[str] = []
     for size, type in _SHORT:
         text = f"""
@@ -39,9 +39,9 @@ _FILL = """
 MEMORY_FUNCTIONS = f"""
 define internal ptr @memmove(ptr %to, ptr %from, i64 %n) #0 {{
 entry:
-  %many = icmp uge i64 %n, 32
-  br i1 %many, label %long, label %under32
-{_ladder(_COPY)}
+  %is.long = icmp uge i64 %n, 32
+  br i1 %is.long, label %long, label %under32
+{_short_cases(_COPY)}
 long:
   %tail = sub i64 %n, 32
   %tail.from = getelementptr inbounds i8, ptr %from, i64 %tail
@@ -50,35 +50,35 @@ long:
   %last = load <32 x i8>, ptr %tail.from, align 1
   %to.at = ptrtoint ptr %to to i64
   %from.at = ptrtoint ptr %from to i64
-  %ahead = sub i64 %to.at, %from.at
-  %clear = icmp uge i64 %ahead, %n
-  br i1 %clear, label %up, label %down
-up:
-  %i = phi i64 [ 0, %long ], [ %i.next, %up.step ]
-  %i.more = icmp ult i64 %i, %tail
-  br i1 %i.more, label %up.step, label %up.end
-up.step:
+  %distance = sub i64 %to.at, %from.at
+  %can.ascend = icmp uge i64 %distance, %n
+  br i1 %can.ascend, label %ascend, label %descend
+ascend:
+  %i = phi i64 [ 0, %long ], [ %i.next, %ascend.step ]
+  %i.in.range = icmp ult i64 %i, %tail
+  br i1 %i.in.range, label %ascend.step, label %ascend.end
+ascend.step:
   %up.from = getelementptr inbounds i8, ptr %from, i64 %i
   %up.to = getelementptr inbounds i8, ptr %to, i64 %i
   %up.v = load <32 x i8>, ptr %up.from, align 1
   store <32 x i8> %up.v, ptr %up.to, align 1
   %i.next = add i64 %i, 32
-  br label %up
-up.end:
+  br label %ascend
+ascend.end:
   store <32 x i8> %last, ptr %tail.to, align 1
   br label %out
-down:
-  %j = phi i64 [ %tail, %long ], [ %j.next, %down.step ]
-  %j.more = icmp sgt i64 %j, 0
-  br i1 %j.more, label %down.step, label %down.end
-down.step:
+descend:
+  %j = phi i64 [ %tail, %long ], [ %j.next, %descend.step ]
+  %j.in.range = icmp sgt i64 %j, 0
+  br i1 %j.in.range, label %descend.step, label %descend.end
+descend.step:
   %down.from = getelementptr inbounds i8, ptr %from, i64 %j
   %down.to = getelementptr inbounds i8, ptr %to, i64 %j
   %down.v = load <32 x i8>, ptr %down.from, align 1
   store <32 x i8> %down.v, ptr %down.to, align 1
   %j.next = sub i64 %j, 32
-  br label %down
-down.end:
+  br label %descend
+descend.end:
   store <32 x i8> %first, ptr %to, align 1
   br label %out
 out:
@@ -91,31 +91,31 @@ define internal ptr @memcpy(ptr %to, ptr %from, i64 %n) #0 {{
 define internal ptr @memset(ptr %to, i32 %value, i64 %n) #0 {{
 entry:
   %fill.1 = trunc i32 %value to i8
-  %one = insertelement <32 x i8> poison, i8 %fill.1, i64 0
-  %all = shufflevector <32 x i8> %one, <32 x i8> poison, <32 x i32> zeroinitializer
-  %fill.16 = shufflevector <32 x i8> %one, <32 x i8> poison, <16 x i32> zeroinitializer
+  %single = insertelement <32 x i8> poison, i8 %fill.1, i64 0
+  %fill.32 = shufflevector <32 x i8> %single, <32 x i8> poison, <32 x i32> zeroinitializer
+  %fill.16 = shufflevector <32 x i8> %single, <32 x i8> poison, <16 x i32> zeroinitializer
   %words = bitcast <16 x i8> %fill.16 to <2 x i64>
   %fill.8 = extractelement <2 x i64> %words, i64 0
   %fill.4 = trunc i64 %fill.8 to i32
   %fill.2 = trunc i64 %fill.8 to i16
-  %many = icmp uge i64 %n, 32
-  br i1 %many, label %long, label %under32
-{_ladder(_FILL)}
+  %is.long = icmp uge i64 %n, 32
+  br i1 %is.long, label %long, label %under32
+{_short_cases(_FILL)}
 long:
   %tail = sub i64 %n, 32
   %tail.to = getelementptr inbounds i8, ptr %to, i64 %tail
-  br label %up
-up:
-  %i = phi i64 [ 0, %long ], [ %i.next, %up.step ]
-  %i.more = icmp ult i64 %i, %tail
-  br i1 %i.more, label %up.step, label %up.end
-up.step:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %long ], [ %i.next, %loop.step ]
+  %in.range = icmp ult i64 %i, %tail
+  br i1 %in.range, label %loop.step, label %loop.end
+loop.step:
   %up.to = getelementptr inbounds i8, ptr %to, i64 %i
-  store <32 x i8> %all, ptr %up.to, align 1
+  store <32 x i8> %fill.32, ptr %up.to, align 1
   %i.next = add i64 %i, 32
-  br label %up
-up.end:
-  store <32 x i8> %all, ptr %tail.to, align 1
+  br label %loop
+loop.end:
+  store <32 x i8> %fill.32, ptr %tail.to, align 1
   br label %out
 out:
   ret ptr %to

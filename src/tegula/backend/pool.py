@@ -1,8 +1,8 @@
 """The thread pool, which runs the blocks of a launch on all cores.
 
-The caller works too, and a launch of one block runs on the calling thread alone. Workers are Python threads that stay
-in native code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen
-between ranges of blocks and in kernels' loops (watch.py)."""
+The calling thread runs blocks too, and a launch of one block runs on the calling thread only. Workers are Python
+threads that stay in native code, without the interpreter's lock, and sleep between launches (thunk.py). Signals such as
+Ctrl-C are checked between ranges of blocks and in kernels' loops (watch.py)."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 
 
 class _Local(threading.local):
-    """The scratch memory of one launching thread, which follows its watch; the memory grows and never shrinks."""
+    """The scratch memory of a launching thread, after the thread's watch. The memory grows and never shrinks."""
 
     scratch: tuple[int, int] = (-1, 0)
     """The size in bytes and the address: a single attribute, because each access of a thread-local attribute is
     slow."""
 
     def grow(self, size: int) -> int:
-        poll_address = _native().address("look")
+        poll_address = _native().address("poll")
         memory = np.empty(size + WATCH_BYTES + ALIGNMENT, np.uint8)
         start = memory.ctypes.data + WATCH_BYTES
         address = start + -start % ALIGNMENT
@@ -63,8 +63,8 @@ _local = _Local()
 
 def _scratch(size: int) -> int:
     """The address of the calling thread's scratch memory, of at least `size` bytes."""
-    size_held, address = _local.scratch
-    return address if size <= size_held else _local.grow(size)
+    capacity, address = _local.scratch
+    return address if size <= capacity else _local.grow(size)
 
 
 def thread_count() -> int:
@@ -80,8 +80,8 @@ def thread_count() -> int:
     return int(requested)
 
 
-def support(text: str) -> LoadedObject:
-    """The loaded object of functions that no kernel owns, from the disk cache or compiled from LLVM IR."""
+def load_support(text: str) -> LoadedObject:
+    """The loaded object of functions that do not belong to a kernel, from the disk cache or compiled from LLVM IR."""
     target = baseline()
     store = disk_cache()
     name = store.key([text, target.key]) if store is not None else ""
@@ -103,14 +103,14 @@ def _native() -> LoadedObject:
     global _code
     with _lock:
         if _code is None:
-            native_code = support(thunk_text(baseline().is_x86))
+            native_code = load_support(thunk_text(baseline().is_x86))
             connect(native_code.address("python"), _local)
             _code = native_code
         return _code
 
 
 class WorkerPool:
-    """Worker threads and their shared job. One launch at a time has the job; concurrent launches run on their own
+    """Worker threads and their shared job. One launch at a time owns the job; concurrent launches run on their own
     thread."""
 
     def __init__(self, threads: int) -> None:
@@ -124,21 +124,21 @@ class WorkerPool:
         self.job = map_memory(JOB_BYTES)
         self.workers = 0
         self.tokens = count(1)
-        self.ensure(threads)
+        self.start_workers(threads)
 
-    def ensure(self, threads: int) -> int:
+    def start_workers(self, threads: int) -> int:
         """Start workers until there are `threads` threads, the caller included, or the system refuses. Returns the
         number of workers."""
         while self.workers < min(threads - 1, MAX_HELPERS):
             try:
                 name = f"tegula-{self.workers}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
+                threading.Thread(target=self._run_worker, name=name, daemon=True).start()
             except RuntimeError:
                 break
             self.workers += 1
         return self.workers
 
-    def _work(self) -> None:
+    def _run_worker(self) -> None:
         """The body of a worker thread. Its frame references the pool, which keeps the code that the worker runs in
         memory."""
         self.serve(self.job)
@@ -152,13 +152,14 @@ class WorkerPool:
             if helpers:
                 status = self.start(job, token, address, args, blocks, helpers, scratch, _scratch(scratch))
             if status == BUSY:
-                own = ctypes.create_string_buffer(JOB_BYTES)
-                job = ctypes.addressof(own)
+                private_job = ctypes.create_string_buffer(JOB_BYTES)
+                job = ctypes.addressof(private_job)
                 status = self.start(job, token, address, args, blocks, 0, scratch, _scratch(scratch))
             while status == AGAIN:
-                # A signal handler may have forked, or launched and moved this thread's scratch memory.
+                # A signal handler may have forked the process, or its launch may have moved this thread's scratch
+                # memory.
                 if self is not _pool:
-                    raise RuntimeError("a process forked in the middle of a launch cannot finish the launch")
+                    raise RuntimeError("a process that was forked during a launch cannot finish the launch")
                 status = self.resume(job, _scratch(scratch))
         except BaseException:
             if self is _pool:
@@ -172,7 +173,7 @@ _pool: WorkerPool | None = None
 _lock = threading.RLock()
 
 
-def _shared() -> WorkerPool:
+def _get_pool() -> WorkerPool:
     global _pool
     with _lock:
         if _pool is None:
@@ -181,7 +182,7 @@ def _shared() -> WorkerPool:
 
 
 def _after_fork() -> None:
-    """Drop the pool in a forked child, which has no workers and makes its own pool on demand."""
+    """Drop the pool in a forked child, which has no workers and creates its own pool on demand."""
     global _pool, _lock
     _pool, _lock = None, threading.RLock()
 
@@ -192,18 +193,19 @@ os.register_at_fork(after_in_child=_after_fork)
 def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | None = None) -> None:
     """Run blocks 0 .. blocks-1 of a kernel (a KernelFunction) and wait for them.
 
-    `args`: the packed arguments of the kernel. `scratch`: the bytes of memory that each thread needs, aligned to 64.
+    `args`: the packed arguments of the kernel. `scratch`: the bytes of scratch memory of each thread, aligned to 64.
     `threads`: the maximum number of threads, the caller included; None: the value of `thread_count()` at the first
-    launch. Safe from several Python threads at once; a launch that finds the workers busy runs on its own thread.
-    KeyboardInterrupt and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
+    launch. Several Python threads may call this function at once; a launch while the workers are busy runs on its own
+    thread. After KeyboardInterrupt or another exception of a signal handler, some blocks have not run or have not
+    finished."""
     if blocks <= 1:
         if blocks == 1 and function(args, _scratch(scratch), 0, 1):
             raise_recorded()
         return
-    pool = _pool or _shared()
+    pool = _pool or _get_pool()
     if threads is None:
         threads = pool.threads
     elif threads - 1 > pool.workers:
         with _lock:
-            pool.ensure(threads)
+            pool.start_workers(threads)
     pool.run(function, args, blocks, scratch, threads)

@@ -1,7 +1,7 @@
-"""PTX text to machine code for GPUs: finds ptxas, runs it, and reads its report.
+"""Assembly of PTX text into machine code for GPUs: finds ptxas, runs ptxas, and reads the report.
 
-Without ptxas the result is the PTX itself, for the driver's compiler. Linkers (nvJitLink, cuLink) are not used, because
-they drop `setmaxnreg` and thus the register budgets of roles."""
+Without ptxas the result is the PTX, for the driver's compiler. Linkers (nvJitLink, cuLink) are not used, because they
+drop `setmaxnreg` and thus the register budgets of roles."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MIN_FRACTION = 0.6
 """The minimum register limit with which a kernel is reassembled, as a fraction of the registers that ptxas chooses
 without a limit: every kernel of the compile report spills with less than 0.63 of its registers."""
 
-MANY, BESIDES = 96, 32
-"""The least number of registers of tiles that determines the number of resident CTAs, and the number of registers that
-such a kernel has besides."""
+MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
+"""In registers per thread: the minimum size of tiles for which the tiles determine the number of resident CTAs, and the
+registers of such a kernel that do not hold tiles."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
@@ -51,7 +51,7 @@ _TOO_OLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code that the driver can load. `is_ptx`: the code is PTX that the driver still has to compile, and the
+    """Machine code that the driver can load. `is_ptx`: the code is PTX that the driver compiles when loading, and the
     numbers are 0.
 
     `spill_bytes`: the bytes of spill stores and spill loads together. `shared_bytes`: static shared memory."""
@@ -64,10 +64,10 @@ class Cubin:
     log: str = ""
 
     def sass(self) -> str:
-        """The machine code as text; RuntimeError where neither cuobjdump nor nvdisasm is found."""
+        """The machine code as text; RuntimeError if neither cuobjdump nor nvdisasm is installed."""
         if self.is_ptx:
             raise RuntimeError("the driver compiles this kernel: install ptxas to print the machine code")
-        return _disassembled(self.code)
+        return _disassemble(self.code)
 
 
 class Complaint(InternalError):
@@ -75,7 +75,7 @@ class Complaint(InternalError):
 
 
 def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
-    """Compile PTX with the first ptxas that knows `arch`, or return the PTX itself where there is no ptxas.
+    """Compile PTX with the first ptxas that knows `arch`, or return the PTX if there is no ptxas.
 
     `configured`: the path of the only ptxas to use, or "driver" for none. InternalError if ptxas refuses the PTX;
     Complaint, a subclass, if it emits a message that generated code must not cause: serialised matmuls, ignored
@@ -93,31 +93,32 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
 def fill_multiprocessor(
     cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None, shared_bytes: int = 0
 ) -> Cubin:
-    """The code reassembled for the maximum number of resident CTAs of `threads` threads per SM without spilled
-    registers. `shared_bytes`: the shared memory of a CTA, which limits the number too.
+    """The code reassembled for the maximum number of resident CTAs per SM without register spills. `threads`: the
+    threads of a CTA; `shared_bytes`: the shared memory of a CTA.
 
-    Memory-bound kernels gain from occupancy. The highest occupancy is tried first, then half of it, then one more
-    block; but not if a thread would get less than `MIN_FRACTION` of the registers that ptxas chose, or as many as for a
-    number of blocks that was tried before."""
+    Memory-bound kernels gain from occupancy. The maximum number of CTAs is tried first, then the mean of the current
+    and the maximum number, then one more CTA. A number is skipped if a thread would have less than `MIN_FRACTION` of
+    the registers that ptxas chose, or as many registers as in a previous attempt."""
     if cubin.is_ptx:
         return cubin
-    now = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
+    resident = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
     if cubin.spill_bytes:
         # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
-        same = _for_blocks(ptx, arch, now, configured) if cubin.registers < MAX_REGISTERS and now else cubin
-        return cubin if same.spill_bytes else same
+        fits = cubin.registers < MAX_REGISTERS and resident > 0
+        limited = _for_blocks(ptx, arch, resident, configured) if fits else cubin
+        return cubin if limited.spill_bytes else limited
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
-    tried = int(cubin.registers * MIN_FRACTION)
-    for blocks in (max_blocks, (now + max_blocks) // 2, now + 1):
+    tried_registers = int(cubin.registers * MIN_FRACTION)
+    for blocks in (max_blocks, (resident + max_blocks) // 2, resident + 1):
         registers = REGISTERS // (blocks * threads) // 8 * 8
-        if blocks <= now or blocks > max_blocks:
+        if blocks <= resident or blocks > max_blocks:
             break
-        if registers <= tried:
+        if registers <= tried_registers:
             continue
-        tried = registers
-        denser = _for_blocks(ptx, arch, blocks, configured)
-        if not denser.spill_bytes:
-            return denser
+        tried_registers = registers
+        limited = _for_blocks(ptx, arch, blocks, configured)
+        if not limited.spill_bytes:
+            return limited
     return cubin
 
 
@@ -127,13 +128,18 @@ def _for_blocks(ptx: str, arch: str, blocks: int, configured: str | None) -> Cub
 
 
 def compile_for_occupancy(
-    ptx: str, arch: str, threads: int, shared_bytes: int = 0, held: int = 0, configured: str | None = None
+    ptx: str,
+    arch: str,
+    threads: int,
+    shared_bytes: int = 0,
+    tile_registers: int = 0,
+    configured: str | None = None,
 ) -> Cubin:
     """The machine code of PTX. `threads`: the threads of a CTA if the kernel mostly waits for memory, so that fewer
-    registers per thread let more CTAs be resident, else 0. `shared_bytes`: the shared memory of a CTA. `held`: the
-    registers of tiles that each thread holds throughout."""
-    if threads and held >= MANY:
-        cubin = compile_resident(ptx, arch, threads, held, configured, shared_bytes)
+    registers per thread let more CTAs be resident, else 0. `shared_bytes`: the shared memory of a CTA.
+    `tile_registers`: the registers of tiles that each thread holds throughout."""
+    if threads and tile_registers >= MIN_TILE_REGISTERS:
+        cubin = compile_resident(ptx, arch, threads, tile_registers, configured, shared_bytes)
         if cubin is not None:
             return cubin
     cubin = compile_cubin(ptx, arch, configured)
@@ -141,12 +147,18 @@ def compile_for_occupancy(
 
 
 def compile_resident(
-    ptx: str, arch: str, threads: int, held: int, configured: str | None = None, shared_bytes: int = 0
+    ptx: str,
+    arch: str,
+    threads: int,
+    tile_registers: int,
+    configured: str | None = None,
+    shared_bytes: int = 0,
 ) -> Cubin | None:
-    """The code of a kernel that holds `held` registers of tiles in each thread throughout, assembled once, for the
-    number of resident CTAs at which a thread has `BESIDES` registers more; None if this spills registers."""
-    most = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
-    blocks = min(most, REGISTERS // ((held + BESIDES) * threads))
+    """The code of a kernel whose tiles occupy `tile_registers` registers of each thread for the whole kernel, assembled
+    once, for the number of resident CTAs that leaves `OTHER_REGISTERS` registers for other values; None if this spills
+    registers."""
+    max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
+    blocks = min(max_blocks, REGISTERS // ((tile_registers + OTHER_REGISTERS) * threads))
     cubin = _for_blocks(ptx, arch, blocks, configured) if blocks else None
     return cubin if cubin is not None and not cubin.is_ptx and not cubin.spill_bytes else None
 
@@ -157,7 +169,7 @@ def has_lines(ptx: str) -> bool:
 
 
 def check_log(log: str) -> None:
-    """Complaint if an assembler's log contains a complaint."""
+    """Raise Complaint if the log of ptxas contains a message that generated code must not cause."""
     complaints = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
     if complaints:
         raise Complaint("ptxas complains about the generated code:\n" + "\n".join(complaints))
@@ -170,13 +182,13 @@ def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
         lines = ["--generate-line-info"] if has_lines(ptx) else []
         command = [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(output), str(source)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+            completed = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         except subprocess.TimeoutExpired as error:
             raise InternalError(f"ptxas did not finish within {TIMEOUT} seconds") from error
         except OSError as error:
             raise InternalError(f"ptxas cannot be started: {error}") from error
-        log = done.stderr + done.stdout
-        return done.returncode, log, output.read_bytes() if done.returncode == 0 else b""
+        log = completed.stderr + completed.stdout
+        return completed.returncode, log, output.read_bytes() if completed.returncode == 0 else b""
 
 
 def _read(code: bytes, log: str) -> Cubin:
@@ -190,8 +202,9 @@ def _read(code: bytes, log: str) -> Cubin:
 
 
 def candidates(configured: str | None = None) -> list[Path]:
-    """The paths of usable ptxas programs, best first: the configured one, or those of CUDA_HOME and CUDA_PATH, the
-    PATH, /usr/local/cuda, the extra "offline" and Triton. FileNotFoundError if the configured path does not exist."""
+    """The paths of usable ptxas programs in order of preference: the configured one, or the programs in CUDA_HOME,
+    CUDA_PATH, PATH, /usr/local/cuda, the packages of the extra "offline", and Triton. FileNotFoundError if the
+    configured path does not exist."""
     if configured == "driver":
         return []
     if configured:
@@ -204,11 +217,11 @@ def candidates(configured: str | None = None) -> list[Path]:
 
 
 def identity(configured: str | None = None) -> str:
-    """The path, size and modification time of each usable ptxas: compiled code depends on them."""
-    return " ".join(_stamp(program) for program in candidates(configured)) or "driver"
+    """The path, size and modification time of each usable ptxas: compiled code depends on these programs."""
+    return " ".join(_program_identity(program) for program in candidates(configured)) or "driver"
 
 
-def _stamp(program: Path) -> str:
+def _program_identity(program: Path) -> str:
     status = program.stat()
     return f"{program}:{status.st_size}:{status.st_mtime_ns}"
 
@@ -220,14 +233,14 @@ def _assembler_paths(name: str, cuda_home: str, cuda_path: str, path: str) -> tu
     folders = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
     on_path = which(name, path=path) if path else None
     folders += [Path(on_path).parent] if on_path else []
-    folders += [Path("/usr/local/cuda/bin"), *_packaged("nvidia", "cu*/bin", "cuda_nvcc/bin")]
-    folders += _packaged("triton", "backends/nvidia/bin")
+    folders += [Path("/usr/local/cuda/bin"), *_package_folders("nvidia", "cu*/bin", "cuda_nvcc/bin")]
+    folders += _package_folders("triton", "backends/nvidia/bin")
     paths = dict.fromkeys((folder / name).resolve() for folder in folders)
     return tuple(p for p in paths if p.is_file() and os.access(p, os.X_OK))
 
 
-def _packaged(package: str, *patterns: str) -> Iterator[Path]:
-    """The folders inside an installed package, which is not imported."""
+def _package_folders(package: str, *patterns: str) -> Iterator[Path]:
+    """The folders of an installed package that match the patterns. The package is not imported."""
     spec = find_spec(package)
     for root in spec.submodule_search_locations or () if spec is not None else ():
         for pattern in patterns:
@@ -237,29 +250,29 @@ def _packaged(package: str, *patterns: str) -> Iterator[Path]:
 def version(program: Path) -> str:
     """The release of a ptxas, such as "13.0"; "unknown" if ptxas does not print it."""
     try:
-        done = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=60)
+        completed = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    version_match = re.search(r"release ([\d.]+)", done.stdout)
+    version_match = re.search(r"release ([\d.]+)", completed.stdout)
     return version_match[1] if version_match else "unknown"
 
 
 # Disassembly ---------------------------------------------------------------------------------------------------------
 
 
-def _disassembled(code: bytes) -> str:
+def _disassemble(code: bytes) -> str:
     variables = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH")]
     for name, options in (("cuobjdump", ["-sass"]), ("nvdisasm", ["-c"])):
         for program in _assembler_paths(name, *variables):
-            return _printed(program, options, code)
+            return _disassemble_with(program, options, code)
     raise RuntimeError("printing machine code needs cuobjdump or nvdisasm: install the CUDA toolkit")
 
 
-def _printed(program: Path, options: Sequence[str], code: bytes) -> str:
+def _disassemble_with(program: Path, options: Sequence[str], code: bytes) -> str:
     with tempfile.TemporaryDirectory(prefix="tegula-sass-") as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(code)
-        done = subprocess.run([str(program), *options, str(file)], capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
-    return done.stdout
+        completed = subprocess.run([str(program), *options, str(file)], capture_output=True, text=True)
+    if completed.returncode:
+        raise RuntimeError(f"{program} failed: {completed.stderr.strip()}")
+    return completed.stdout

@@ -1,10 +1,10 @@
-"""The functions that run a role on a stack of its own, for kernels that call them.
+"""The functions that run a role on its own stack, for kernels that call the functions.
 
-`start_stack(save, top, function, argument)` saves the caller's state on the caller's stack, stores that stack pointer
-to `save`, and calls the function on the stack that ends at `top`. `switch_stack(save, to)` saves the caller's state
+`start_stack(save, top, function, argument)` saves the caller's state on the caller's stack, stores the stack pointer to
+`save`, and calls the function on the stack that ends at `top`. `switch_stack(save, to)` saves the caller's state
 likewise and resumes the call that stored the stack pointer `to`. The saved state is the callee-saved registers.
 
-Both are linked in after optimisation, so that LLVM cannot inline or analyse them."""
+Both functions are linked after optimisation, so that LLVM cannot inline or analyse the functions."""
 
 from __future__ import annotations
 

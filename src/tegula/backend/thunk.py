@@ -14,10 +14,10 @@ DONE, AGAIN, BUSY, STOPPED = 0, 1, 2, 3
 
 OPEN, WAITING, LIMIT_SHIFT, COUNT = 1 << 30, 1 << 29, 12, 0xFFF
 MAX_HELPERS = COUNT
-# Times in microseconds: the target duration of a range of blocks; the duration of work that is not worth waking a
-# worker; the maximum and minimum time that a worker spins for the next job before it sleeps; the time that the owner
+# In microseconds: the target duration of a range of blocks; the minimum duration of a launch for which workers are
+# woken; the maximum and minimum time that a worker spins for the next job before it sleeps; the time that the owner
 # spins until the last worker leaves; the time between two checks of a launch for signals.
-RANGE, ALONE, SPIN_MOST, SPIN_LEAST, SPIN_OWNER, SLICE = 100, 4, 20, 1, 10, 50_000
+RANGE, MIN_SHARED, MAX_SPIN, MIN_SPIN, OWNER_SPIN, SLICE = 100, 4, 20, 1, 10, 50_000
 
 # Fields that different threads write are on different cache lines.
 _FIELDS = {
@@ -44,18 +44,18 @@ _ARM = {
 _TEXT = """
 @costs = internal global [1024 x i64] zeroinitializer, align 64
 
-; Time in ticks of the processor's counter, and how many make a microsecond (about, where that is not known).
+; The time in ticks of the processor's counter; the number of ticks of a time span (estimated on x86-64).
 define internal i64 @clock() alwaysinline {
   %t = call i64 <clock>
   ret i64 %t
 }
 define internal i64 @ticks(i64 %microseconds) alwaysinline {
   %rate = <rate>
-  %all = mul i64 %rate, %microseconds
+  %scaled.ticks = mul i64 %rate, %microseconds
   %t = <scaled>
   ret i64 %t
 }
-define internal i64 @system(i64 %n, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) alwaysinline {
+define internal i64 @system_call(i64 %n, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f) alwaysinline {
   %r = call i64 <syscall>(i64 %n, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e, i64 %f)
   ret i64 %r
 }
@@ -63,28 +63,29 @@ define internal void @sleep(ptr %word, i32 %seen, ptr %timeout) noinline {
   %at = ptrtoint ptr %word to i64
   %expected = zext i32 %seen to i64
   %limit = ptrtoint ptr %timeout to i64
-  %r = call i64 @system(i64 <futex>, i64 %at, i64 128, i64 %expected, i64 %limit, i64 0, i64 0)
+  %r = call i64 @system_call(i64 <futex>, i64 %at, i64 128, i64 %expected, i64 %limit, i64 0, i64 0)
   ret void
 }
-define internal void @rouse(ptr %word, i64 %count) noinline {
+define internal void @wake(ptr %word, i64 %count) noinline {
   %at = ptrtoint ptr %word to i64
-  %r = call i64 @system(i64 <futex>, i64 %at, i64 129, i64 %count, i64 0, i64 0, i64 0)
+  %r = call i64 @system_call(i64 <futex>, i64 %at, i64 129, i64 %count, i64 0, i64 0, i64 0)
   ret void
 }
 
-; What a block of a kernel cost last time, in ticks; 0 if not known. Kernels that share an entry are only slower.
+; The address of the last measured time of a block of a kernel, in ticks; 0 if unknown. Kernels may share an entry.
 define internal ptr @cost_of(ptr %kernel) alwaysinline {
   %address = ptrtoint ptr %kernel to i64
-  %mixed = mul i64 %address, 11400714819323198485
-  %k = lshr i64 %mixed, 54
+  %hash = mul i64 %address, 11400714819323198485
+  %k = lshr i64 %hash, 54
   %at = getelementptr inbounds [1024 x i64], ptr @costs, i64 0, i64 %k
   ret ptr %at
 }
 
-; Run ranges of blocks until none is left (true) or the time is over (false). Ranges grow until one takes long enough,
-; and shrink towards the end, so that all threads end together. The word before a kernel's code is the number of blocks,
-; a power of two, that it runs side by side: ranges are multiples, unless there are fewer than a fourth for each thread.
-define internal i1 @take(ptr %job, ptr %scratch, i64 %time) noinline {
+; Run ranges of blocks until no block remains (true) or the time has elapsed (false). Ranges grow to the target
+; duration, and shrink towards the end, so that all threads end together. The word before a kernel's code is the
+; number of blocks, a power of two, that run in the lanes of one vector: ranges are multiples of this number, unless a
+; thread's fair share of blocks is less than a fourth of it.
+define internal i1 @run_ranges(ptr %job, ptr %scratch, i64 %time) noinline {
 entry:
   %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
   %kernel.p = getelementptr inbounds i8, ptr %job, i64 <kernel>
@@ -97,95 +98,95 @@ entry:
   %helpers = load i64, ptr %helpers.p
   %twice = shl i64 %helpers, 1
   %parts = add i64 %twice, 2
-  %goal = call i64 @ticks(i64 <RANGE>)
+  %target.ticks = call i64 @ticks(i64 <RANGE>)
   %cost.p = call ptr @cost_of(ptr %kernel)
   %cost.0 = load atomic i64, ptr %cost.p monotonic, align 8
   %known = icmp ne i64 %cost.0, 0
-  %cost = select i1 %known, i64 %cost.0, i64 %goal
-  %careful = lshr i64 %goal, 2
-  %fit = udiv i64 %careful, %cost
-  %size.0 = call i64 @llvm.umax.i64(i64 %fit, i64 1)
+  %cost = select i1 %known, i64 %cost.0, i64 %target.ticks
+  %first.ticks = lshr i64 %target.ticks, 2
+  %fitting.blocks = udiv i64 %first.ticks, %cost
+  %size.0 = call i64 @llvm.umax.i64(i64 %fitting.blocks, i64 1)
   %lanes.p = getelementptr i8, ptr %kernel, i64 -8
   %lanes = load i64, ptr %lanes.p, align 8
-  %few = lshr i64 %lanes, 2
+  %min.lanes = lshr i64 %lanes, 2
   %begin = call i64 @clock()
   %job.p = getelementptr i8, ptr %scratch, i64 <WATCH_JOB>
   store ptr %job, ptr %job.p
-  %look.p = getelementptr i8, ptr %scratch, i64 <WATCH_LOOK>
-  store ptr @look, ptr %look.p
+  %poll.p = getelementptr i8, ptr %scratch, i64 <WATCH_LOOK>
+  store ptr @poll, ptr %poll.p
   %self.p = getelementptr i8, ptr %scratch, i64 <WATCH_SELF>
   store ptr %scratch, ptr %self.p
-  br label %again
-again:
-  %size = phi i64 [ %size.0, %entry ], [ %size.next, %grown ]
-  %ran = phi i64 [ 0, %entry ], [ %ran.next, %grown ]
-  %before = phi i64 [ %begin, %entry ], [ %after, %grown ]
-  %taken = load atomic i64, ptr %next.p monotonic, align 8
-  %left = sub i64 %blocks, %taken
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %claim, label %finish
+  br label %loop
+loop:
+  %size = phi i64 [ %size.0, %entry ], [ %size.next, %next.range ]
+  %blocks.run = phi i64 [ 0, %entry ], [ %blocks.run.next, %next.range ]
+  %before = phi i64 [ %begin, %entry ], [ %after, %next.range ]
+  %claimed = load atomic i64, ptr %next.p monotonic, align 8
+  %remaining = sub i64 %blocks, %claimed
+  %has.blocks = icmp sgt i64 %remaining, 0
+  br i1 %has.blocks, label %claim, label %finish
 claim:
-  %fair = udiv i64 %left, %parts
-  %most = call i64 @llvm.umax.i64(i64 %fair, i64 1)
-  %n.0 = call i64 @llvm.umin.i64(i64 %size, i64 %most)
+  %fair.share = udiv i64 %remaining, %parts
+  %max.size = call i64 @llvm.umax.i64(i64 %fair.share, i64 1)
+  %n.0 = call i64 @llvm.umin.i64(i64 %size, i64 %max.size)
   %n.1 = sub i64 0, %lanes
   %n.2 = and i64 %n.0, %n.1
   %n.3 = call i64 @llvm.umax.i64(i64 %n.2, i64 %lanes)
-  %together = icmp uge i64 %most, %few
-  %n = select i1 %together, i64 %n.3, i64 %n.0
+  %use.lanes = icmp uge i64 %max.size, %min.lanes
+  %n = select i1 %use.lanes, i64 %n.3, i64 %n.0
   %first = atomicrmw add ptr %next.p, i64 %n monotonic
-  %got = icmp slt i64 %first, %blocks
-  br i1 %got, label %work, label %finish
-work:
+  %is.claimed = icmp slt i64 %first, %blocks
+  br i1 %is.claimed, label %run, label %finish
+run:
   %last = add i64 %first, %n
   %end = call i64 @llvm.smin.i64(i64 %last, i64 %blocks)
-  %early = call i32 %kernel(ptr %args, ptr %scratch, i64 %first, i64 %end)
-  %whole.range = icmp eq i32 %early, 0
-  br i1 %whole.range, label %complete, label %halt
+  %stopped = call i32 %kernel(ptr %args, ptr %scratch, i64 %first, i64 %end)
+  %is.complete = icmp eq i32 %stopped, 0
+  br i1 %is.complete, label %complete, label %cancel
 complete:
   %count = sub i64 %end, %first
-  %ran.next = add i64 %ran, %count
+  %blocks.run.next = add i64 %blocks.run, %count
   %after = call i64 @clock()
-  %took = sub i64 %after, %before
-  %twofold = shl i64 %took, 1
-  %short = icmp ult i64 %twofold, %goal
-  %whole = icmp uge i64 %n, %size
-  %grow = and i1 %short, %whole
+  %duration = sub i64 %after, %before
+  %double.duration = shl i64 %duration, 1
+  %is.short = icmp ult i64 %double.duration, %target.ticks
+  %is.full = icmp uge i64 %n, %size
+  %grow = and i1 %is.short, %is.full
   %double = shl i64 %size, 1
   %half.0 = lshr i64 %size, 1
   %half = call i64 @llvm.umax.i64(i64 %half.0, i64 1)
-  %triple = shl i64 %goal, 1
-  %long = icmp ugt i64 %took, %triple
-  %kept = select i1 %long, i64 %half, i64 %size
-  %size.next = select i1 %grow, i64 %double, i64 %kept
+  %double.target = shl i64 %target.ticks, 1
+  %is.long = icmp ugt i64 %duration, %double.target
+  %size.kept = select i1 %is.long, i64 %half, i64 %size
+  %size.next = select i1 %grow, i64 %double, i64 %size.kept
   %elapsed = sub i64 %after, %begin
-  %over = icmp ugt i64 %elapsed, %time
-  br i1 %over, label %finish, label %grown
-grown:
-  br label %again
+  %is.late = icmp ugt i64 %elapsed, %time
+  br i1 %is.late, label %finish, label %next.range
+next.range:
+  br label %loop
 finish:
-  %done = phi i1 [ true, %again ], [ true, %claim ], [ false, %complete ]
-  %total = phi i64 [ %ran, %again ], [ %ran, %claim ], [ %ran.next, %complete ]
-  %until = phi i64 [ %before, %again ], [ %before, %claim ], [ %after, %complete ]
-  %any = icmp ne i64 %total, 0
-  br i1 %any, label %cache, label %out
+  %is.finished = phi i1 [ true, %loop ], [ true, %claim ], [ false, %complete ]
+  %total.blocks = phi i64 [ %blocks.run, %loop ], [ %blocks.run, %claim ], [ %blocks.run.next, %complete ]
+  %end.time = phi i64 [ %before, %loop ], [ %before, %claim ], [ %after, %complete ]
+  %ran.any = icmp ne i64 %total.blocks, 0
+  br i1 %ran.any, label %cache, label %finish.call
 cache:
-  %spent = sub i64 %until, %begin
-  %each.0 = udiv i64 %spent, %total
-  %each = call i64 @llvm.umax.i64(i64 %each.0, i64 1)
-  store atomic i64 %each, ptr %cost.p monotonic, align 8
-  br label %out
-out:
+  %spent = sub i64 %end.time, %begin
+  %block.ticks.0 = udiv i64 %spent, %total.blocks
+  %block.ticks = call i64 @llvm.umax.i64(i64 %block.ticks.0, i64 1)
+  store atomic i64 %block.ticks, ptr %cost.p monotonic, align 8
+  br label %finish.call
+finish.call:
   store ptr null, ptr %job.p
-  ret i1 %done
-halt:
+  ret i1 %is.finished
+cancel:
   store ptr null, ptr %job.p
-  call void @halt(ptr %job)
+  call void @cancel(ptr %job)
   ret i1 true
 }
 
-; Have no more blocks begin, and those that run end at the next look.
-define internal void @halt(ptr %job) noinline {
+; Cancel a job: no further block starts, and running blocks end at their next poll.
+define internal void @cancel(ptr %job) noinline {
   %stopped.p = getelementptr inbounds i8, ptr %job, i64 <stopped>
   store atomic i64 1, ptr %stopped.p seq_cst, align 8
   %blocks.p = getelementptr inbounds i8, ptr %job, i64 <blocks>
@@ -195,7 +196,7 @@ define internal void @halt(ptr %job) noinline {
   ret void
 }
 
-; Let workers in and wake two; each that joins wakes two more, so that the owner gets to work at once.
+; Open a job and wake two workers; each worker that joins wakes two more, so that the owner starts its own work at once.
 define internal void @open(ptr %job) noinline {
   %opened.p = getelementptr inbounds i8, ptr %job, i64 <opened>
   store i64 1, ptr %opened.p
@@ -207,90 +208,91 @@ define internal void @open(ptr %job) noinline {
   store atomic i32 %state, ptr %job seq_cst, align 4
   %wake.p = getelementptr inbounds i8, ptr %job, i64 <wake>
   %old = atomicrmw add ptr %wake.p, i32 1 seq_cst
-  %few = call i64 @llvm.umin.i64(i64 %helpers, i64 2)
-  call void @rouse_sleepers(ptr %job, i64 %few)
+  %wake.count = call i64 @llvm.umin.i64(i64 %helpers, i64 2)
+  call void @wake_sleepers(ptr %job, i64 %wake.count)
   ret void
 }
-define internal void @rouse_sleepers(ptr %job, i64 %count) {
+define internal void @wake_sleepers(ptr %job, i64 %count) {
   %sleepers.p = getelementptr inbounds i8, ptr %job, i64 <sleepers>
   %sleepers = load atomic i32, ptr %sleepers.p seq_cst, align 4
-  %any = icmp ne i32 %sleepers, 0
-  br i1 %any, label %some, label %none
-some:
+  %has.sleepers = icmp ne i32 %sleepers, 0
+  br i1 %has.sleepers, label %wake.some, label %none
+wake.some:
   %wake.p = getelementptr inbounds i8, ptr %job, i64 <wake>
-  call void @rouse(ptr %wake.p, i64 %count)
+  call void @wake(ptr %wake.p, i64 %count)
   ret void
 none:
   ret void
 }
 
-; Let no more workers in and wait until the last has left (true). With %patient false, give up after a while (false).
+; Close a job to further workers and wait until the last worker has left (true). If %patient is false, return false
+; after SLICE microseconds.
 define internal i1 @close(ptr %job, i1 %patient) noinline {
 entry:
   %timeout = alloca { i64, i64 }
   store i64 0, ptr %timeout
   %nanoseconds = getelementptr inbounds i8, ptr %timeout, i64 8
   store i64 <SLICE_NS>, ptr %nanoseconds
-  %was = atomicrmw and ptr %job, i32 <NOT_OPEN> seq_cst
-  %spin = call i64 @ticks(i64 <SPIN_OWNER>)
+  %state.before = atomicrmw and ptr %job, i32 <NOT_OPEN> seq_cst
+  %spin = call i64 @ticks(i64 <OWNER_SPIN>)
   %begin = call i64 @clock()
-  br label %look
-look:
-  %s = load atomic i32, ptr %job acquire, align 4
-  %count = and i32 %s, <COUNT>
-  %empty = icmp eq i32 %count, 0
-  br i1 %empty, label %left, label %wait
-wait:
+  br label %spin.check
+spin.check:
+  %state = load atomic i32, ptr %job acquire, align 4
+  %count = and i32 %state, <COUNT>
+  %is.empty = icmp eq i32 %count, 0
+  br i1 %is.empty, label %is.closed, label %spin.wait
+spin.wait:
   <pause>
   %now = call i64 @clock()
   %waited = sub i64 %now, %begin
-  %more = icmp ult i64 %waited, %spin
-  br i1 %more, label %look, label %announce
+  %may.spin = icmp ult i64 %waited, %spin
+  br i1 %may.spin, label %spin.check, label %announce
 announce:
   %before = atomicrmw or ptr %job, i32 <WAITING> seq_cst
-  %seen = or i32 %before, <WAITING>
-  %in = and i32 %before, <COUNT>
-  %gone = icmp eq i32 %in, 0
-  br i1 %gone, label %left, label %down
-down:
-  call void @sleep(ptr %job, i32 %seen, ptr %timeout)
-  %s2 = load atomic i32, ptr %job acquire, align 4
-  %in2 = and i32 %s2, <COUNT>
-  %gone2 = icmp eq i32 %in2, 0
-  br i1 %gone2, label %left, label %still
-still:
+  %expected.state = or i32 %before, <WAITING>
+  %workers = and i32 %before, <COUNT>
+  %all.left = icmp eq i32 %workers, 0
+  br i1 %all.left, label %is.closed, label %sleep.owner
+sleep.owner:
+  call void @sleep(ptr %job, i32 %expected.state, ptr %timeout)
+  %state.2 = load atomic i32, ptr %job acquire, align 4
+  %workers.2 = and i32 %state.2, <COUNT>
+  %all.left.2 = icmp eq i32 %workers.2, 0
+  br i1 %all.left.2, label %is.closed, label %check.time
+check.time:
   %end = call i64 @clock()
   %slept = sub i64 %end, %begin
   %slice = call i64 @ticks(i64 <SLICE>)
-  %late = icmp ugt i64 %slept, %slice
+  %is.late = icmp ugt i64 %slept, %slice
   %impatient = xor i1 %patient, true
-  %stop = and i1 %late, %impatient
-  br i1 %stop, label %out, label %announce
-left:
-  br label %out
-out:
-  %empty.now = phi i1 [ true, %left ], [ false, %still ]
-  ret i1 %empty.now
+  %stop = and i1 %is.late, %impatient
+  br i1 %stop, label %finish, label %announce
+is.closed:
+  br label %finish
+finish:
+  %result = phi i1 [ true, %is.closed ], [ false, %check.time ]
+  ret i1 %result
 }
-; The launch is over, DONE or STOPPED.
-define internal i32 @disown(ptr %job) alwaysinline {
+; Release the job of a launch that has ended: DONE or STOPPED.
+define internal i32 @release(ptr %job) alwaysinline {
   %stopped.p = getelementptr inbounds i8, ptr %job, i64 <stopped>
   %stopped = load atomic i64, ptr %stopped.p monotonic, align 8
-  %whole = icmp eq i64 %stopped, 0
-  %status = select i1 %whole, i32 <DONE>, i32 <STOPPED>
+  %is.complete = icmp eq i64 %stopped, 0
+  %status = select i1 %is.complete, i32 <DONE>, i32 <STOPPED>
   %owner.p = getelementptr inbounds i8, ptr %job, i64 <owner>
   store atomic i64 0, ptr %owner.p release, align 8
   ret i32 %status
 }
 
-; Begin a launch: DONE, STOPPED (a signal handler has raised an exception, which the watch of this thread's scratch
-; memory holds), AGAIN (call `resume`, after looking for signals) or BUSY (another launch has the job).
+; Begin a launch. Returns DONE, STOPPED (a signal handler has raised an exception, which is stored in `@python`), AGAIN
+; (call `resume` after checking for signals) or BUSY (another launch owns the job).
 define i32 @start(ptr %job, i64 %token, ptr %kernel, ptr %args, i64 %blocks, i64 %helpers, i64 %bytes, ptr %scratch) {
 entry:
   %owner.p = getelementptr inbounds i8, ptr %job, i64 <owner>
   %pair = cmpxchg ptr %owner.p, i64 0, i64 %token seq_cst monotonic
-  %mine = extractvalue { i64, i1 } %pair, 1
-  br i1 %mine, label %fill, label %busy
+  %is.owner = extractvalue { i64, i1 } %pair, 1
+  br i1 %is.owner, label %fill, label %busy
 busy:
   ret i32 <BUSY>
 fill:
@@ -311,83 +313,83 @@ fill:
   %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
   store atomic i64 0, ptr %next.p monotonic, align 8
   %no.helpers = icmp eq i64 %helpers, 0
-  br i1 %no.helpers, label %go, label %estimate
+  br i1 %no.helpers, label %run, label %estimate
 estimate:
   %cost.p = call ptr @cost_of(ptr %kernel)
   %cost = load atomic i64, ptr %cost.p monotonic, align 8
   %known = icmp ne i64 %cost, 0
   %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %cost, i64 %blocks)
-  %all = extractvalue { i64, i1 } %product, 0
-  %huge = extractvalue { i64, i1 } %product, 1
-  %little = call i64 @ticks(i64 <ALONE>)
-  %small = icmp ult i64 %all, %little
-  %fits = xor i1 %huge, true
-  %cheap.0 = and i1 %known, %small
+  %total = extractvalue { i64, i1 } %product, 0
+  %overflows = extractvalue { i64, i1 } %product, 1
+  %small.ticks = call i64 @ticks(i64 <MIN_SHARED>)
+  %is.small = icmp ult i64 %total, %small.ticks
+  %fits = xor i1 %overflows, true
+  %cheap.0 = and i1 %known, %is.small
   %cheap = and i1 %cheap.0, %fits
-  br i1 %cheap, label %try, label %split
-try:
-  %finished = call i1 @take(ptr %job, ptr %scratch, i64 %little)
-  br i1 %finished, label %done, label %split
+  br i1 %cheap, label %run.alone, label %share
+run.alone:
+  %finished = call i1 @run_ranges(ptr %job, ptr %scratch, i64 %small.ticks)
+  br i1 %finished, label %done, label %share
 done:
-  %status = call i32 @disown(ptr %job)
+  %status = call i32 @release(ptr %job)
   ret i32 %status
-split:
+share:
   call void @open(ptr %job)
-  br label %go
-go:
+  br label %run
+run:
   %r = call i32 @resume(ptr %job, ptr %scratch)
   ret i32 %r
 }
 define i32 @resume(ptr %job, ptr %scratch) {
 entry:
   %slice = call i64 @ticks(i64 <SLICE>)
-  %finished = call i1 @take(ptr %job, ptr %scratch, i64 %slice)
-  br i1 %finished, label %leave, label %again
-leave:
+  %finished = call i1 @run_ranges(ptr %job, ptr %scratch, i64 %slice)
+  br i1 %finished, label %check.workers, label %unfinished
+check.workers:
   %opened.p = getelementptr inbounds i8, ptr %job, i64 <opened>
   %opened = load i64, ptr %opened.p
   %shared = icmp ne i64 %opened, 0
-  br i1 %shared, label %shut, label %done
-shut:
+  br i1 %shared, label %close.job, label %done
+close.job:
   %empty = call i1 @close(ptr %job, i1 false)
-  br i1 %empty, label %done, label %again
+  br i1 %empty, label %done, label %unfinished
 done:
-  %status = call i32 @disown(ptr %job)
+  %status = call i32 @release(ptr %job)
   ret i32 %status
-again:
+unfinished:
   ret i32 <AGAIN>
 }
 
-; Give up a launch if it still has the job: start no more blocks, wait for those that run to see that.
+; Cancel a launch if it still owns the job, and wait until its running blocks have ended.
 define void @stop(ptr %job, i64 %token) {
 entry:
   %owner.p = getelementptr inbounds i8, ptr %job, i64 <owner>
   %owner = load atomic i64, ptr %owner.p acquire, align 8
-  %mine = icmp eq i64 %owner, %token
-  br i1 %mine, label %drop, label %out
-drop:
-  call void @halt(ptr %job)
+  %is.owner = icmp eq i64 %owner, %token
+  br i1 %is.owner, label %cancel.job, label %finish
+cancel.job:
+  call void @cancel(ptr %job)
   %empty = call i1 @close(ptr %job, i1 true)
-  %status = call i32 @disown(ptr %job)
-  br label %out
-out:
+  %status = call i32 @release(ptr %job)
+  br label %finish
+finish:
   ret void
 }
 
-; A worker's scratch memory, at least %bytes of it after its watch; null if there is none to be had.
+; A worker's new scratch memory of at least %bytes bytes after its watch; null if memory is exhausted.
 define internal ptr @grow(ptr %old, i64 %old.bytes, i64 %bytes) noinline {
 entry:
-  %had = icmp ne ptr %old, null
-  br i1 %had, label %free, label %map
+  %has.old = icmp ne ptr %old, null
+  br i1 %has.old, label %free, label %map
 free:
   %at = ptrtoint ptr %old to i64
   %old.base = sub i64 %at, <WATCH_BYTES>
-  %old.all = add i64 %old.bytes, <WATCH_BYTES>
-  %freed = call i64 @system(i64 <munmap>, i64 %old.base, i64 %old.all, i64 0, i64 0, i64 0, i64 0)
+  %old.size = add i64 %old.bytes, <WATCH_BYTES>
+  %freed = call i64 @system_call(i64 <munmap>, i64 %old.base, i64 %old.size, i64 0, i64 0, i64 0, i64 0)
   br label %map
 map:
-  %all = add i64 %bytes, <WATCH_BYTES>
-  %new = call i64 @system(i64 <mmap>, i64 0, i64 %all, i64 3, i64 34, i64 -1, i64 0)
+  %size = add i64 %bytes, <WATCH_BYTES>
+  %new = call i64 @system_call(i64 <mmap>, i64 0, i64 %size, i64 3, i64 34, i64 -1, i64 0)
   %failed = icmp ugt i64 %new, -4096
   %after = add i64 %new, <WATCH_BYTES>
   %address = select i1 %failed, i64 0, i64 %after
@@ -395,7 +397,7 @@ map:
   ret ptr %pointer
 }
 
-; A worker's life.
+; The main loop of a worker.
 define void @serve(ptr %job) {
 entry:
   %wake.p = getelementptr inbounds i8, ptr %job, i64 <wake>
@@ -407,106 +409,106 @@ entry:
   %spin.p = alloca i64
   %scratch.p = alloca ptr
   %size.p = alloca i64
-  %most = call i64 @ticks(i64 <SPIN_MOST>)
-  %least = call i64 @ticks(i64 <SPIN_LEAST>)
+  %max.spin = call i64 @ticks(i64 <MAX_SPIN>)
+  %min.spin = call i64 @ticks(i64 <MIN_SPIN>)
   %wake.0 = load atomic i32, ptr %wake.p acquire, align 4
-  %unseen = sub i32 %wake.0, 1
-  store i32 %unseen, ptr %seen.p
-  store i64 %most, ptr %spin.p
+  %seen.0 = sub i32 %wake.0, 1
+  store i32 %seen.0, ptr %seen.p
+  store i64 %max.spin, ptr %spin.p
   store ptr null, ptr %scratch.p
   store i64 0, ptr %size.p
-  br label %look
-look:
+  br label %check.wake
+check.wake:
   %wake = load atomic i32, ptr %wake.p acquire, align 4
   %seen = load i32, ptr %seen.p
-  %nothing = icmp eq i32 %wake, %seen
-  br i1 %nothing, label %idle, label %fresh
-fresh:
+  %no.job = icmp eq i32 %wake, %seen
+  br i1 %no.job, label %idle, label %new.job
+new.job:
   store i32 %wake, ptr %seen.p
-  br label %knock
-knock:
-  %s = load atomic i32, ptr %job acquire, align 4
-  %open.bit = and i32 %s, <OPEN>
+  br label %try.join
+try.join:
+  %state = load atomic i32, ptr %job acquire, align 4
+  %open.bit = and i32 %state, <OPEN>
   %is.open = icmp ne i32 %open.bit, 0
-  %in = and i32 %s, <COUNT>
-  %limit.0 = lshr i32 %s, <LIMIT_SHIFT>
+  %joined = and i32 %state, <COUNT>
+  %limit.0 = lshr i32 %state, <LIMIT_SHIFT>
   %limit = and i32 %limit.0, <COUNT>
-  %room = icmp ult i32 %in, %limit
-  %may = and i1 %is.open, %room
-  br i1 %may, label %enter, label %look
-enter:
-  %s.in = add i32 %s, 1
-  %pair = cmpxchg ptr %job, i32 %s, i32 %s.in acq_rel monotonic
+  %has.room = icmp ult i32 %joined, %limit
+  %can.join = and i1 %is.open, %has.room
+  br i1 %can.join, label %join, label %check.wake
+join:
+  %state.joined = add i32 %state, 1
+  %pair = cmpxchg ptr %job, i32 %state, i32 %state.joined acq_rel monotonic
   %entered = extractvalue { i32, i1 } %pair, 1
-  br i1 %entered, label %inside, label %knock
-inside:
-  store i64 %most, ptr %spin.p
-  %taken = load atomic i64, ptr %next.p monotonic, align 8
+  br i1 %entered, label %run.job, label %try.join
+run.job:
+  store i64 %max.spin, ptr %spin.p
+  %claimed = load atomic i64, ptr %next.p monotonic, align 8
   %blocks = load i64, ptr %blocks.p
-  %more = icmp slt i64 %taken, %blocks
-  br i1 %more, label %spread, label %leave
-spread:
-  %others = icmp ugt i32 %limit, 1
-  br i1 %others, label %call, label %prepare
-call:
-  call void @rouse_sleepers(ptr %job, i64 2)
-  br label %prepare
-prepare:
+  %has.blocks = icmp slt i64 %claimed, %blocks
+  br i1 %has.blocks, label %wake.others, label %leave
+wake.others:
+  %several.workers = icmp ugt i32 %limit, 1
+  br i1 %several.workers, label %wake.two, label %check.scratch
+wake.two:
+  call void @wake_sleepers(ptr %job, i64 2)
+  br label %check.scratch
+check.scratch:
   %bytes = load i64, ptr %bytes.p
   %size = load i64, ptr %size.p
-  %known = load ptr, ptr %scratch.p
-  %nothing.yet = icmp eq ptr %known, null
-  %less = icmp ult i64 %size, %bytes
-  %small = or i1 %nothing.yet, %less
-  br i1 %small, label %enlarge, label %work
-enlarge:
-  %old = load ptr, ptr %scratch.p
-  %new = call ptr @grow(ptr %old, i64 %size, i64 %bytes)
-  store ptr %new, ptr %scratch.p
-  %none = icmp eq ptr %new, null
-  %new.size = select i1 %none, i64 0, i64 %bytes
+  %old.scratch = load ptr, ptr %scratch.p
+  %no.scratch = icmp eq ptr %old.scratch, null
+  %is.smaller = icmp ult i64 %size, %bytes
+  %must.grow = or i1 %no.scratch, %is.smaller
+  br i1 %must.grow, label %grow.scratch, label %run.blocks
+grow.scratch:
+  %scratch.old = load ptr, ptr %scratch.p
+  %scratch.new = call ptr @grow(ptr %scratch.old, i64 %size, i64 %bytes)
+  store ptr %scratch.new, ptr %scratch.p
+  %no.memory = icmp eq ptr %scratch.new, null
+  %new.size = select i1 %no.memory, i64 0, i64 %bytes
   store i64 %new.size, ptr %size.p
-  br i1 %none, label %leave, label %work
-work:
+  br i1 %no.memory, label %leave, label %run.blocks
+run.blocks:
   %scratch = load ptr, ptr %scratch.p
-  %finished = call i1 @take(ptr %job, ptr %scratch, i64 9223372036854775807)
+  %finished = call i1 @run_ranges(ptr %job, ptr %scratch, i64 9223372036854775807)
   br label %leave
 leave:
-  %s.before = atomicrmw sub ptr %job, i32 1 seq_cst
-  %open.still = and i32 %s.before, <OPEN>
-  %closed = icmp eq i32 %open.still, 0
-  %waiting.bit = and i32 %s.before, <WAITING>
+  %state.before = atomicrmw sub ptr %job, i32 1 seq_cst
+  %open.after = and i32 %state.before, <OPEN>
+  %closed = icmp eq i32 %open.after, 0
+  %waiting.bit = and i32 %state.before, <WAITING>
   %waiting = icmp ne i32 %waiting.bit, 0
-  %were.in = and i32 %s.before, <COUNT>
-  %was.last = icmp eq i32 %were.in, 1
-  %end.0 = and i1 %closed, %waiting
-  %end = and i1 %end.0, %was.last
-  br i1 %end, label %report, label %look
-report:
-  call void @rouse(ptr %job, i64 1)
-  br label %look
+  %workers.before = and i32 %state.before, <COUNT>
+  %is.last = icmp eq i32 %workers.before, 1
+  %owner.waits = and i1 %closed, %waiting
+  %wakes.owner = and i1 %owner.waits, %is.last
+  br i1 %wakes.owner, label %wake.owner, label %check.wake
+wake.owner:
+  call void @wake(ptr %job, i64 1)
+  br label %check.wake
 idle:
   %spin = load i64, ptr %spin.p
   %begin = call i64 @clock()
-  br label %watch
-watch:
+  br label %spin.wait
+spin.wait:
   <pause>
   %wake.1 = load atomic i32, ptr %wake.p acquire, align 4
   %changed = icmp ne i32 %wake.1, %seen
-  br i1 %changed, label %look, label %still
-still:
+  br i1 %changed, label %check.wake, label %check.spin
+check.spin:
   %now = call i64 @clock()
   %waited = sub i64 %now, %begin
-  %longer = icmp ult i64 %waited, %spin
-  br i1 %longer, label %watch, label %rest
-rest:
+  %may.spin = icmp ult i64 %waited, %spin
+  br i1 %may.spin, label %spin.wait, label %sleep
+sleep:
   %half = lshr i64 %spin, 1
-  %half.or.least = call i64 @llvm.umax.i64(i64 %half, i64 %least)
-  store i64 %half.or.least, ptr %spin.p
-  %up = atomicrmw add ptr %sleepers.p, i32 1 seq_cst
+  %spin.next = call i64 @llvm.umax.i64(i64 %half, i64 %min.spin)
+  store i64 %spin.next, ptr %spin.p
+  %sleepers.before = atomicrmw add ptr %sleepers.p, i32 1 seq_cst
   call void @sleep(ptr %wake.p, i32 %seen, ptr null)
-  %down = atomicrmw sub ptr %sleepers.p, i32 1 seq_cst
-  br label %look
+  %sleepers.after = atomicrmw sub ptr %sleepers.p, i32 1 seq_cst
+  br label %check.wake
 }
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
@@ -516,13 +518,14 @@ declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 
 
 def thunk_text(x86: bool) -> str:
-    """LLVM IR of `start`, `resume`, `stop`, `serve` and the watch's `look` for x86-64, or else AArch64, on Linux."""
+    """LLVM IR of `start`, `resume`, `stop`, `serve` and the watch's `poll` on Linux, for x86-64 if `x86` is set, else
+    for AArch64."""
     names = dict(_FIELDS) | (_X86 if x86 else _ARM) | {
-        "scaled": "add i64 0, %all" if x86 else "udiv i64 %all, 1000000",
+        "scaled": "add i64 0, %scaled.ticks" if x86 else "udiv i64 %scaled.ticks, 1000000",
         "NOT_OPEN": ~OPEN, "SLICE_NS": SLICE * 1000,
         **{name: globals()[name] for name in ("OPEN", "WAITING", "LIMIT_SHIFT", "COUNT")},
         **{name: globals()[name] for name in ("DONE", "AGAIN", "BUSY", "STOPPED")},
-        **{name: globals()[name] for name in ("RANGE", "ALONE", "SPIN_MOST", "SPIN_LEAST", "SPIN_OWNER", "SLICE")},
+        **{name: globals()[name] for name in ("RANGE", "MIN_SHARED", "MAX_SPIN", "MIN_SPIN", "OWNER_SPIN", "SLICE")},
     }  # fmt: skip
     names |= watch.NAMES | {"gettid": 186 if x86 else 178, "getpid": 39 if x86 else 172}
     text = _TEXT + watch.TEXT

@@ -1,4 +1,4 @@
-"""Identity of the tools that make an object: a digest of Tegula's own sources, and the version of llvmlite."""
+"""The identity of the tools that produce an object: a digest of Tegula's sources, and the version of llvmlite."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MEMO = ".sources-"
-# A file that changes twice within a tick of the file system's clock keeps its times, so that younger files are read
-# again.
+MEMO_PREFIX = ".sources-"
+# A file that is modified twice within a tick of the file system's clock keeps its times, so that digests of files
+# modified more recently than this, in nanoseconds, are not stored.
 STABLE_NS = 2 * 10**9
 
-_read: dict[Path, bytes] = {}
+_digests: dict[Path, bytes] = {}
 
 
 def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
     """A digest of the contents of Tegula's files, computed once per process.
 
-    `memos`: a directory that remembers the digest under the files' sizes, times of change and inodes, so that most
-    processes need not read them. A file cannot be changed without a new time of status change (ctime)."""
-    digest = _read.get(root)
+    `memos`: a directory that stores the digest by the files' sizes, modification times and inodes, so that most
+    processes need not read the files. Each modification of a file sets a new time of status change (ctime)."""
+    digest = _digests.get(root)
     if digest is None:
-        digest = _read[root] = _remembered(memos, root)
+        digest = _digests[root] = _stored_digest(memos, root)
     return digest
 
 
-def _remembered(memos: Path, root: Path) -> bytes:
+def _stored_digest(memos: Path, root: Path) -> bytes:
     files = sorted(_files(str(root)))
     lines = [f"{path} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_dev} {s.st_ino}" for path, s in files]
-    memo = memos / (MEMO + hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    memo = memos / (MEMO_PREFIX + hashlib.sha256("\n".join(lines).encode()).hexdigest())
     try:
         data = memo.read_bytes()
     except OSError:
         data = b""
-    if len(data) == 64 and _bound(memo, data[:32]) == data[32:]:
+    if len(data) == 64 and _memo_checksum(memo, data[:32]) == data[32:]:
         return data[:32]
-    digest = _contents(root, [path for path, _ in files])
+    digest = _digest_of_contents(root, [path for path, _ in files])
     if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - STABLE_NS:
-        _write(memo, digest + _bound(memo, digest))
+        _write(memo, digest + _memo_checksum(memo, digest))
     return digest
 
 
-def _bound(memo: Path, digest: bytes) -> bytes:
+def _memo_checksum(memo: Path, digest: bytes) -> bytes:
     """A checksum of a memo's contents and name, so that a memo under another name is invalid."""
     return hashlib.sha256(memo.name.encode() + digest).digest()
 
@@ -60,7 +60,7 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _files(entry.path)
 
 
-def _contents(root: Path, paths: list[str]) -> bytes:
+def _digest_of_contents(root: Path, paths: list[str]) -> bytes:
     digest = hashlib.sha256()
     start = len(str(root)) + 1
     for path in paths:

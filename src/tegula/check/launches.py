@@ -16,7 +16,7 @@ from tegula.ir import ConstantLike, Kernel, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
 from tegula.ops.base import Binary
-from tegula.ops.lane import BlockCount, BlockIndex, BlockPlace, LogicalBlocks, Tid
+from tegula.ops.lane import BlockCoordinate, BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.passes.overlap import array_root, overlap
 from tegula.types import ArrayType, DType
 
@@ -25,7 +25,7 @@ MAX_LAUNCHES = 200
 MAX_INPUT = 1 << 12
 """The maximum absolute value of an input of a launch."""
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
-GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockPlace, LogicalBlocks, Tid)
+GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockCoordinate, LogicalBlocks, Tid)
 """Ops whose results are inputs of a launch."""
 EQUAL, RISING, MIXED = "equal", "rising", "mixed"
 """The patterns of array elements: all equal; increasing with the index; pseudo-random, with factors 0, 1, 2."""
@@ -106,8 +106,8 @@ class Leaves:
         """A function that evaluates a value in a launch, given the numbers that are known there. In a persistent grid,
         tiles follow each other along the first dimension."""
         op, leaf = value.owner, self.of(value)
-        if isinstance(op, Tid | BlockPlace) and (block := op.block) is not None:
-            first = op.dim == 0 if isinstance(op, BlockPlace) else value is op.results[0]
+        if isinstance(op, Tid | BlockCoordinate) and (block := op.block) is not None:
+            first = op.dim == 0 if isinstance(op, BlockCoordinate) else value is op.results[0]
             return lambda launch, known: known(block) if first else 0
         if leaf is None:
             return lambda launch, known: None

@@ -7,7 +7,7 @@ from tegula.codegen.scalar import WIDE, Components, elementwise, packed
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
-from tegula.codegen.structures import structure_add, structure_ahead, structure_load, structure_table
+from tegula.codegen.structures import structure_add, structure_load, structure_prefetch, structure_table
 from tegula.codegen.text import constant, memory_type, register_type, scalar_type
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
@@ -17,7 +17,13 @@ from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate
 from tegula.ops.debug import Assert, Breakpoint, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneFence, LaneIndex, Tid
 from tegula.ops.stack import StackCount
-from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import (
+    StructureAdd,
+    StructureLoad,
+    StructurePrefetch,
+    StructureTable,
+    StructureValue,
+)
 from tegula.ops.tile import TileExtract
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
@@ -34,13 +40,13 @@ from tegula.types import (
     scalar_of,
 )
 
-WIDEST = 16
-"""The widest access on a GPU, in bytes."""
+MAX_ACCESS_BYTES = 16
+"""The maximum size of an access on a GPU, in bytes."""
 
 
 def lower_access(s: State, op: Op) -> Components | None:
-    """Lower a lane op that accesses memory. Returns the components of the result, or None if it has none; InternalError
-    for any other op."""
+    """Lower a lane op that accesses memory. Returns the components of the result, or None for an op without result;
+    raises InternalError for any other op."""
     rule = _RULES.get(type(op))
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} in lane code")
@@ -53,27 +59,27 @@ def lower_access(s: State, op: Op) -> Components | None:
 def array_view(s: State, op: ArrayView) -> None:
     """Lower `array.view` (basic indexing): the result is a new descriptor."""
     source = s.arrays[op.array]
-    rest = iter(op.bounds)
+    bounds = iter(op.bounds)
     pointer, shape, strides = source.pointer, [], []
     spec = op.spec
-    chosen: list[tuple[str, str]] = []
+    index_and_length: list[tuple[str, str]] = []
     for entry, stride, length in zip(spec, source.strides, source.shape, strict=True):
-        start = s.i64(next(rest))
+        start = s.i64(next(bounds))
         if entry == "index":
-            chosen.append((start, length))
+            index_and_length.append((start, length))
         pointer = s.memory.bytes_offset(pointer, s.memory.mul(start, stride))
         if entry != "index":
-            shape.append(s.i64(next(rest)))
+            shape.append(s.i64(next(bounds)))
             strides.append(s.memory.mul(stride, str(entry[1])))
-    if s.debug and chosen:
-        pointer, shape = _checked_view(s, op, source, chosen, pointer, shape)
+    if s.debug and index_and_length:
+        pointer, shape = _check_view_bounds(s, op, source, index_and_length, pointer, shape)
     contiguous = source.contiguous and spec[-1] == ("slice", 1)
     s.arrays[op.result] = ArrayAt(
         pointer, source.dtype, tuple(shape), tuple(strides), contiguous, source.name
     )
 
 
-def _checked_view(
+def _check_view_bounds(
     s: State, op: Op, source: ArrayAt, chosen: list[tuple[str, str]], pointer: str, shape: list[str]
 ) -> tuple[str, list[str]]:
     """The pointer and the lengths of a view. An index out of bounds is reported, and the view then has no elements."""
@@ -120,9 +126,9 @@ def _fills_register(s: State, t: ElementType) -> bool:
     return memory_type(scalar_of(t)) == scalar_type(scalar_of(t))
 
 
-def _adjacent(s: State, array: Value, t: ElementType) -> int:
-    """The number of components of a vector that one access of a GPU reads or writes: 16 bytes of components if every
-    element is aligned to 16 bytes, else 1."""
+def _components_per_access(s: State, array: Value, t: ElementType) -> int:
+    """The number of components of a vector in one access of a GPU: the components in 16 bytes if every element is
+    aligned to 16 bytes, else 1."""
     source, scalar = array_root(array), scalar_of(t)
     if (
         not (isinstance(s.target, CudaTarget) and isinstance(t, VecType))
@@ -131,10 +137,10 @@ def _adjacent(s: State, array: Value, t: ElementType) -> int:
     ):
         return 1
     access = s.kernel.access[s.kernel.params.index(source)]
-    aligned = access is not None and access.dense and access.align % WIDEST == 0
-    if not aligned or element_bytes(t) % WIDEST or scalar.bits < 32:
+    aligned = access is not None and access.dense and access.align % MAX_ACCESS_BYTES == 0
+    if not aligned or element_bytes(t) % MAX_ACCESS_BYTES or scalar.bits < 32:
         return 1
-    return WIDEST // (scalar.bits // 8)
+    return MAX_ACCESS_BYTES // (scalar.bits // 8)
 
 
 def _array_load(s: State, op: ArrayLoad) -> Components:
@@ -146,15 +152,18 @@ def _array_load(s: State, op: ArrayLoad) -> Components:
         return s.code.unpacked(
             kind, count, s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}")
         )
-    each = _adjacent(s, op.array, array.dtype)
-    if each == 1:
+    per_access = _components_per_access(s, op.array, array.dtype)
+    if per_access == 1:
         return s.memory.load_element(pointer, array.dtype)
-    made: list[str] = []
-    for first in range(0, count, each):
-        at = s.memory.bytes_offset(pointer, str(first * size))
-        part = s.code.emit(f"load <{each} x {kind}>, ptr {at}, align {WIDEST}")
-        made += [s.code.emit(f"extractelement <{each} x {kind}> {part}, i32 {k}") for k in range(each)]
-    return tuple(made)
+    loaded: list[str] = []
+    for first in range(0, count, per_access):
+        address = s.memory.bytes_offset(pointer, str(first * size))
+        vector = s.code.emit(f"load <{per_access} x {kind}>, ptr {address}, align {MAX_ACCESS_BYTES}")
+        loaded += [
+            s.code.emit(f"extractelement <{per_access} x {kind}> {vector}, i32 {k}")
+            for k in range(per_access)
+        ]
+    return tuple(loaded)
 
 
 def _array_store(s: State, op: ArrayStore) -> None:
@@ -167,14 +176,14 @@ def _array_store(s: State, op: ArrayStore) -> None:
         contiguous = packed(s.code, value, scalar, count)
         s.code.line(f"store <{count} x {kind}> {contiguous}, ptr {pointer}, align {size}")
         return
-    each = _adjacent(s, op.array, array.dtype)
-    if each == 1:
+    per_access = _components_per_access(s, op.array, array.dtype)
+    if per_access == 1:
         s.memory.store_element(pointer, value, array.dtype)
         return
-    for first in range(0, count, each):
-        part = packed(s.code, value[first : first + each], scalar, each)
-        at = s.memory.bytes_offset(pointer, str(first * size))
-        s.code.line(f"store <{each} x {kind}> {part}, ptr {at}, align {WIDEST}")
+    for first in range(0, count, per_access):
+        vector = packed(s.code, value[first : first + per_access], scalar, per_access)
+        address = s.memory.bytes_offset(pointer, str(first * size))
+        s.code.line(f"store <{per_access} x {kind}> {vector}, ptr {address}, align {MAX_ACCESS_BYTES}")
 
 
 def length_of(s: State, op: ArrayShape) -> str:
@@ -252,12 +261,12 @@ def accessed(s: State, op: ElementAccess, view: View, indices: list[Value]) -> t
     for i, step in zip(values[rank:], steps, strict=True):
         pointer = s.memory.offset(pointer, s.memory.mul(i, str(step * view.component_stride)), scalar_of(t))
     if s.debug:
-        pointer = _checked(s, op, view, values, pointer)
+        pointer = _check_bounds(s, op, view, values, pointer)
     return pointer, t, view.component_stride
 
 
 def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
-    """The type of t[i, ...] with `indices` indices, and for each inner index its stride in components."""
+    """The type of t[i, ...] with `indices` indices, and the stride in components of each index into the element."""
     t, inner = view.dtype, indices - len(view.shape)
     if inner == 0:
         return t, []
@@ -266,8 +275,8 @@ def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
     return (VecType(t.cols, t.dtype), [t.cols]) if inner == 1 else (t.dtype, [t.cols, 1])
 
 
-def _checked(s: State, op: ElementAccess, view: View, values: list[str], pointer: str) -> str:
-    """The address of an element or a component. An index out of bounds is reported, and its address is redirected to
+def _check_bounds(s: State, op: ElementAccess, view: View, values: list[str], pointer: str) -> str:
+    """The address of an element or a component. An index out of bounds is reported, and the access is redirected to
     scratch memory."""
     ok, shape = "true", (*view.shape, *element_shape(view.dtype))[: len(values)]
     for i, n in zip(values, shape, strict=True):
@@ -276,8 +285,8 @@ def _checked(s: State, op: ElementAccess, view: View, values: list[str], pointer
     report_unless(s, ok, site, [*values, *map(str, shape)])
     # Components keep the component stride of the view.
     extent = 1 + (components(view.dtype) - 1) * view.component_stride
-    dropped = s.allocate("spare", scalar_of(view.dtype), (extent,)).pointer
-    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {dropped}")
+    scratch = s.allocate("spare", scalar_of(view.dtype), (extent,)).pointer
+    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {scratch}")
 
 
 def _get(s: State, op: BufGet | TileExtract) -> Components:
@@ -296,7 +305,7 @@ def _update(s: State, op: BufUpdate) -> None:
     """Lower `buf.update`. One thread runs a block, so the lanes' updates are sequential."""
     pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
     old, operand = s.memory.load_element(pointer, t, stride), s.components(op.value)
-    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, operand, strict=True))
+    updated = tuple(combine_update(s, op, scalar_of(t), a, b) for a, b in zip(old, operand, strict=True))
     s.memory.store_element(pointer, updated, t, stride)
 
 
@@ -308,8 +317,8 @@ def _exchange(s: State, op: BufExchange) -> Components:
     return old
 
 
-def combined(s: State, op: BufUpdate, dtype: DType, old: str, operand: str) -> str:
-    """A component after an update of a tile's element: `old` combined with `operand`."""
+def combine_update(s: State, op: BufUpdate, dtype: DType, old: str, operand: str) -> str:
+    """A component after an update of a tile's element: `old` combine_update with `operand`."""
     kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.op]
     return elementwise(s.code, kind([], []), dtype, [old, operand], s.width)
 
@@ -322,8 +331,8 @@ def _stack_count(s: State, op: StackCount) -> Components:
 
 
 def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
-    """Component k of the thread index, i32. `uniform`: whether the index is that of the block's first thread, rather
-    than of the lane. `block`: the block index, an i64."""
+    """Component k of the thread index, i32. `uniform`: whether to compute the index of the block's first thread instead
+    of the lane's index. `block`: the block index, an i64."""
     launch, code = s.kernel.launch, s.code
     block = block or s.block
     last = launch.ndim - 1
@@ -385,14 +394,14 @@ def report_unless(s: State, ok: str, site: int, values: list[str]) -> None:
 
 
 def report(s: State, site: int | str, values: list[str]) -> None:
-    """Append a record {site, block, lane, values...} to the host's buffer, if it has room."""
+    """Append a record {site, block, lane, values...} to the report buffer of the host, unless the buffer is full."""
     code = s.code
-    at = code.emit("atomicrmw add ptr %report, i64 1 monotonic, align 8")
-    has_room = code.emit(f"icmp ult i64 {at}, {RECORDS}")
+    slot_number = code.emit("atomicrmw add ptr %report, i64 1 monotonic, align 8")
+    has_room = code.emit(f"icmp ult i64 {slot_number}, {RECORDS}")
     write, done = code.label("record"), code.label("recorded")
     code.branch(has_room, write, done)
     code.define_label(write)
-    offset = code.emit(f"mul i64 {at}, {RECORD_BYTES}")
+    offset = code.emit(f"mul i64 {slot_number}, {RECORD_BYTES}")
     record = code.emit(f"getelementptr i8, ptr %report, i64 {s.memory.add(offset, str(RECORD_BYTES))}")
     for k, value in enumerate([str(site), s.block, s.lane or "0", *values]):
         if k < RECORD_SLOTS:
@@ -421,8 +430,8 @@ def slot(s: State, value: str, dtype: DType) -> str:
 
 
 def _assert(s: State, op: Assert) -> None:
-    layout = [v.type for v in op.values]
-    data = {"parts": op.parts, "types": layout} if op.parts else {}
+    types = [v.type for v in op.values]
+    data = {"parts": op.parts, "types": types} if op.parts else {}
     site = s.site("assert", op.loc, message=op.message, **data)
 
     def shown() -> list[str]:
@@ -467,7 +476,7 @@ _RULES = {
     StructureLoad: structure_load,
     StructureValue: structure_load,
     StructureAdd: structure_add,
-    StructureAhead: structure_ahead,
+    StructurePrefetch: structure_prefetch,
 }
 
 __all__ = ["ArrayType", "Tid", "constant", "element_shape", "int32", "lower_access"]

@@ -29,12 +29,12 @@ def atomic_element(
 ) -> Components:
     """Apply one of `ops.array.ATOMICS` to each component of the element at `pointer`. Returns the previous components.
 
-    `component_stride`: the distance between two components in scalars."""
+    `component_stride`: the distance between adjacent components, in scalars."""
     scalar = scalar_of(dtype)
     assert len(value) == components(dtype)
     return tuple(
-        atomic(code, kind, _component(code, pointer, scalar, c * component_stride), scalar, part, plain)
-        for c, part in enumerate(value)
+        atomic(code, kind, _component(code, pointer, scalar, c * component_stride), scalar, component, plain)
+        for c, component in enumerate(value)
     )
 
 
@@ -44,21 +44,27 @@ def compare_and_swap_element(
     """Compare and swap each component of the element at `pointer`. Returns the previous components."""
     scalar = scalar_of(dtype)
     return tuple(
-        compare_and_swap(code, _component(code, pointer, scalar, c), scalar, before, after)
-        for c, (before, after) in enumerate(zip(expected, value, strict=True))
+        compare_and_swap(
+            code, _component(code, pointer, scalar, c), scalar, expected_component, new_component
+        )
+        for c, (expected_component, new_component) in enumerate(zip(expected, value, strict=True))
     )
 
 
-def _component(code: Code, pointer: str, dtype: DType, at: int) -> str:
-    return pointer if at == 0 else code.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {at}")
+def _component(code: Code, pointer: str, dtype: DType, index: int) -> str:
+    return (
+        pointer
+        if index == 0
+        else code.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {index}")
+    )
 
 
 def atomic(code: Code, kind: str, pointer: str, dtype: DType, value: str, plain: bool = False) -> str:
-    """A read-modify-write of one scalar. Returns the previous value. InternalError for an operation that the type does
-    not have."""
+    """A read-modify-write of one scalar. Returns the previous value. Raises InternalError for an operation that is not
+    defined for the type."""
     if plain:
         old = from_bits(code, code.emit(f"load {_bits(dtype)}, ptr {pointer}, align {_align(dtype)}"), dtype)
-        new = to_bits(code, _combined(code, kind, dtype, old, value), dtype)
+        new = to_bits(code, _combine(code, kind, dtype, old, value), dtype)
         code.line(f"store {_bits(dtype)} {new}, ptr {pointer}, align {_align(dtype)}")
         return old
     if kind == "exch":
@@ -78,7 +84,7 @@ def _instruction(code: Code, name: str, pointer: str, dtype: DType, bits: str) -
     )
 
 
-def _combined(code: Code, kind: str, dtype: DType, old: str, value: str) -> str:
+def _combine(code: Code, kind: str, dtype: DType, old: str, value: str) -> str:
     if kind == "exch":
         return value
     if kind not in _OPS:
@@ -90,18 +96,20 @@ def compare_and_swap_loop(code: Code, kind: str, pointer: str, dtype: DType, val
     """An atomic update by a compare-and-swap loop, for operations without an instruction: min and max of floats, and
     arithmetic of narrow floats."""
     bits = _bits(dtype)
-    first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
-    head, done, before = code.label("again"), code.label("swapped"), code.block
-    code.jump(head)
-    code.define_label(head)
-    seen = code.fresh("seen")
+    initial = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
+    loop_label, done_label, entry_block = code.label("cas_loop"), code.label("swapped"), code.block
+    code.jump(loop_label)
+    code.define_label(loop_label)
+    expected = code.fresh("expected")
     phi_at = len(code.lines)
     code.line("")
-    new = to_bits(code, _combined(code, kind, dtype, from_bits(code, seen, dtype), value), dtype)
-    observed, swapped = _exchange(code, pointer, dtype, seen, new)
-    code.lines[phi_at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {observed}, %{code.block} ]"
-    code.branch(swapped, done, head)
-    code.define_label(done)
+    new = to_bits(code, _combine(code, kind, dtype, from_bits(code, expected, dtype), value), dtype)
+    observed, swapped = _exchange(code, pointer, dtype, expected, new)
+    code.lines[phi_at] = (
+        f"  {expected} = phi {bits} [ {initial}, %{entry_block} ], [ {observed}, %{code.block} ]"
+    )
+    code.branch(swapped, done_label, loop_label)
+    code.define_label(done_label)
     return from_bits(code, observed, dtype)
 
 
@@ -110,14 +118,14 @@ def compare_and_swap(
 ) -> str:
     """Store `value` if the scalar at `pointer` has the bits of `expected`. Returns the previous value.
 
-    Bits are compared: a NaN equals itself, and -0 is not +0."""
+    The comparison is bitwise: a NaN equals itself, and -0 differs from +0."""
     expected, value = (to_bits(code, x, dtype) for x in (expected, value))
     if not plain:
         return from_bits(code, _exchange(code, pointer, dtype, expected, value)[0], dtype)
     bits = _bits(dtype)
     old = code.emit(f"load {bits}, ptr {pointer}, align {_align(dtype)}")
-    same = code.emit(f"icmp eq {bits} {old}, {expected}")
-    new = code.emit(f"select i1 {same}, {bits} {value}, {bits} {old}")
+    is_equal = code.emit(f"icmp eq {bits} {old}, {expected}")
+    new = code.emit(f"select i1 {is_equal}, {bits} {value}, {bits} {old}")
     code.line(f"store {bits} {new}, ptr {pointer}, align {_align(dtype)}")
     return from_bits(code, old, dtype)
 

@@ -25,7 +25,7 @@ from tegula.ops.tile import TileLoad, TileStore
 from tegula.types import element_bytes, scalar_of
 
 PHASE, PENDING, BYTES = (WORD * k for k in range(3))
-"""Byte offsets in the state of a barrier's stage."""
+"""Byte offsets in the state of a stage of a barrier."""
 STAGE_BYTES = 3 * WORD
 
 FUNCTIONS = f"""define internal void @complete_phase(ptr %stage, i64 %count) #0 {{
@@ -34,13 +34,13 @@ entry:
   %pending = load i64, ptr %pending.at, align {WORD}
   %bytes.at = getelementptr i8, ptr %stage, i64 {BYTES}
   %bytes = load i64, ptr %bytes.at, align {WORD}
-  %left = or i64 %pending, %bytes
-  %over = icmp eq i64 %left, 0
-  br i1 %over, label %end, label %done
-end:
+  %incomplete = or i64 %pending, %bytes
+  %is.complete = icmp eq i64 %incomplete, 0
+  br i1 %is.complete, label %next.phase, label %done
+next.phase:
   %phase = load i64, ptr %stage, align {WORD}
-  %next = add i64 %phase, 1
-  store i64 %next, ptr %stage, align {WORD}
+  %phase.next = add i64 %phase, 1
+  store i64 %phase.next, ptr %stage, align {WORD}
   store i64 %count, ptr %pending.at, align {WORD}
   br label %done
 done:
@@ -49,16 +49,16 @@ done:
 define internal void @arrive(ptr %stage, i64 %times, i64 %count) #0 {{
 entry:
   %pending.at = getelementptr i8, ptr %stage, i64 {PENDING}
-  br label %again
-again:
-  %left = phi i64 [ %times, %entry ], [ %fewer, %again ]
+  br label %loop
+loop:
+  %remaining = phi i64 [ %times, %entry ], [ %remaining.next, %loop ]
   %pending = load i64, ptr %pending.at, align {WORD}
-  %less = sub i64 %pending, 1
-  store i64 %less, ptr %pending.at, align {WORD}
+  %pending.next = sub i64 %pending, 1
+  store i64 %pending.next, ptr %pending.at, align {WORD}
   call void @complete_phase(ptr %stage, i64 %count)
-  %fewer = sub i64 %left, 1
-  %more = icmp ne i64 %fewer, 0
-  br i1 %more, label %again, label %done
+  %remaining.next = sub i64 %remaining, 1
+  %has.more = icmp ne i64 %remaining.next, 0
+  br i1 %has.more, label %loop, label %done
 done:
   ret void
 }}"""
@@ -70,10 +70,10 @@ def new(s: State, op: Op) -> None:
         s.functions.insert(0, FUNCTIONS)
     name, count = op.result.name, arrivals_at(op.result)
     stages = op.stages if isinstance(op, MbarrierNew) else 1
-    at = words(s, f"{name or 'barrier'}: barriers", 3 * stages)
+    address = words(s, f"{name or 'barrier'}: barriers", 3 * stages)
     for k in range(stages):
-        put(s, at, STAGE_BYTES * k + PENDING, str(count))
-    s.named_barriers[op.result] = BarrierAt(name, at, count, ())
+        put(s, address, STAGE_BYTES * k + PENDING, str(count))
+    s.named_barriers[op.result] = BarrierAt(name, address, count, ())
 
 
 def _stage(s: State, barriers: Value, stage: Value) -> str:
@@ -81,18 +81,18 @@ def _stage(s: State, barriers: Value, stage: Value) -> str:
     return s.memory.bytes_offset(s.named_barriers[barriers].stages, offset)
 
 
-def _complete_phase(s: State, barriers: Value, at: str) -> None:
-    s.code.line(f"call void @complete_phase(ptr {at}, i64 {s.named_barriers[barriers].arrivals})")
+def _complete_phase(s: State, barriers: Value, address: str) -> None:
+    s.code.line(f"call void @complete_phase(ptr {address}, i64 {s.named_barriers[barriers].arrivals})")
     count_progress(s)
 
 
-def _arrive(s: State, barriers: Value, at: str, times: int) -> None:
-    s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.named_barriers[barriers].arrivals})")
+def _arrive(s: State, barriers: Value, address: str, times: int) -> None:
+    s.code.line(f"call void @arrive(ptr {address}, i64 {times}, i64 {s.named_barriers[barriers].arrivals})")
     count_progress(s)
 
 
-def _announce(s: State, at: str, bytes: int) -> None:
-    put(s, at, BYTES, s.code.emit(f"add i64 {get(s, at, BYTES)}, {bytes}"))
+def _announce(s: State, address: str, bytes: int) -> None:
+    put(s, address, BYTES, s.code.emit(f"add i64 {get(s, address, BYTES)}, {bytes}"))
 
 
 def _warps(s: State, op: ScheduleOp) -> int:
@@ -107,21 +107,21 @@ def arrive(s: State, op: MbarrierArrive) -> None:
 
 def expect(s: State, op: MbarrierExpect) -> None:
     """Lower `mbarrier.expect`: announce bytes, and arrive once."""
-    at = _stage(s, op.barriers, op.stage)
-    _announce(s, at, op.bytes)
-    _arrive(s, op.barriers, at, 1)
+    address = _stage(s, op.barriers, op.stage)
+    _announce(s, address, op.bytes)
+    _arrive(s, op.barriers, address, 1)
 
 
 def wait(s: State, op: MbarrierWait) -> None:
     """Lower `mbarrier.wait`: wait until the parity of the barrier's phase differs from the operand's parity."""
     barriers, stage = op.barriers, op.stage
-    at, phase = _stage(s, barriers, stage), s.i64(op.parity)
+    address, phase = _stage(s, barriers, stage), s.i64(op.parity)
 
     def is_complete() -> tuple[str, str]:
-        bit = s.code.emit(f"and i64 {get(s, at, PHASE)}, 1")
+        bit = s.code.emit(f"and i64 {get(s, address, PHASE)}, 1")
         return s.code.emit(f"icmp ne i64 {bit}, {phase}"), _arriving_roles(s, barriers)
 
-    wait_until(s, _site(s, op, barriers), is_complete, lambda: (get(s, at, PHASE), s.i64(stage)))
+    wait_until(s, _site(s, op, barriers), is_complete, lambda: (get(s, address, PHASE), s.i64(stage)))
 
 
 def _arriving_roles(s: State, barriers: Value) -> str:
@@ -142,12 +142,12 @@ def named_arrive(s: State, op: NamedArrive | NamedSync) -> None:
 def sync(s: State, op: NamedSync) -> None:
     """Lower `named.sync`: arrive, then wait for the end of the phase."""
     barriers = op.barrier
-    at = s.named_barriers[barriers].stages
-    phase = get(s, at, PHASE)
+    address = s.named_barriers[barriers].stages
+    phase = get(s, address, PHASE)
     named_arrive(s, op)
 
     def is_complete() -> tuple[str, str]:
-        return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving_roles(s, barriers)
+        return s.code.emit(f"icmp ne i64 {get(s, address, PHASE)}, {phase}"), _arriving_roles(s, barriers)
 
     wait_until(s, _site(s, op, barriers), is_complete, lambda: (phase, "-1"))
 
@@ -162,9 +162,9 @@ def load(s: State, op: Op) -> None:
     load = TileLoad([array, zero, *starts], [t.tile], attrs, [], op.loc)
     s.inline[load.result] = load
     tiles.materialise(s, load.result, s.buffers[buffer])
-    at = _stage(s, barriers, stage)
-    _announce(s, at, -t.tile.size * element_bytes(t.dtype))
-    _complete_phase(s, barriers, at)
+    address = _stage(s, barriers, stage)
+    _announce(s, address, -t.tile.size * element_bytes(t.dtype))
+    _complete_phase(s, barriers, address)
 
 
 def put_tile(s: State, op: Op) -> None:

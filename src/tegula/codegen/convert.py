@@ -28,53 +28,60 @@ def _cast(code: Code, op: str, x: str, source: str, to: str, width: int) -> str:
     return code.emit(f"{op} {vector_of(source, width)} {x} to {vector_of(to, width)}")
 
 
-def _scalar(dtype: DType) -> str:
+def _register_type(dtype: DType) -> str:
     return register_type(dtype, 1)
 
 
 def _to_bool(code: Code, x: str, source: DType, width: int) -> str:
     if source.is_float:
-        wide = source if source.bits >= 32 else float32
-        x = convert(code, x, source, wide, width)
-        return code.emit(f"fcmp une {register_type(wide, width)} {x}, {constant(wide, 0.0, width)}")
+        intermediate = source if source.bits >= 32 else float32
+        x = convert(code, x, source, intermediate, width)
+        return code.emit(
+            f"fcmp une {register_type(intermediate, width)} {x}, {constant(intermediate, 0.0, width)}"
+        )
     return code.emit(f"icmp ne {register_type(source, width)} {x}, {constant(source, 0, width)}")
 
 
 def _int_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    have = 1 if source.is_bool else source.bits
-    if have == to.bits:
+    source_bits = 1 if source.is_bool else source.bits
+    if source_bits == to.bits:
         return x
     if width == 1 and x.isdecimal() and int(x) < 1 << (to.bits - 1):
         return x
-    op = "trunc" if have > to.bits else "sext" if source.kind == "i" else "zext"
-    return _cast(code, op, x, _scalar(source), _scalar(to), width)
+    op = "trunc" if source_bits > to.bits else "sext" if source.kind == "i" else "zext"
+    return _cast(code, op, x, _register_type(source), _register_type(to), width)
 
 
 def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    wide = to if to.bits >= 32 else float32
+    intermediate = to if to.bits >= 32 else float32
     if (
         to is bfloat16 and source.bits >= 32
     ):  # A conversion through float32 would round twice; the range of other narrow floats is too small.
-        wide = float64
-        x = _rounded_to_odd(code, x, source, width) if source.bits == 64 else x
+        intermediate = float64
+        x = _int_rounded_to_odd(code, x, source, width) if source.bits == 64 else x
     converted = _cast(
-        code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width
+        code,
+        "sitofp" if source.kind == "i" else "uitofp",
+        x,
+        _register_type(source),
+        _register_type(intermediate),
+        width,
     )
-    return convert(code, converted, wide, to, width)
+    return convert(code, converted, intermediate, to, width)
 
 
-def _rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
+def _int_rounded_to_odd(code: Code, x: str, source: DType, width: int) -> str:
     """A 64-bit integer rounded to odd to one that float64 represents exactly, so that the following rounding is
     correct: the lowest kept bit is set if any dropped bit was set."""
     ints = _Ints(code, 64, width)
-    low = ints.op("and", x, 0x7FF)
+    low_bits = ints.op("and", x, 0x7FF)
     high_bits = ints.op("and", x, -0x800)
-    odd = ints.pick(ints.test("ne", low, 0), ints.op("or", high_bits, 0x800), high_bits)
+    odd = ints.select(ints.test("ne", low_bits, 0), ints.op("or", high_bits, 0x800), high_bits)
     if source.kind == "i":
         is_small = ints.test("ult", ints.op("add", ints.op("ashr", x, 53), 1), 2)
     else:
         is_small = ints.test("eq", ints.op("lshr", x, 53), 0)
-    return ints.pick(is_small, x, odd)
+    return ints.select(is_small, x, odd)
 
 
 def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
@@ -87,22 +94,22 @@ def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> s
     smallest = constant(source, -(2.0 ** (to.bits - 1)) if signed else 0.0, width)
     above = code.emit(f"fcmp ogt {floats} {x}, {smallest}")
     too_large = code.emit(f"fcmp oge {floats} {x}, {constant(source, 2.0 ** (to.bits - signed), width)}")
-    inside = code.emit(f"select {flag} {above}, {floats} {x}, {floats} {smallest}")
-    inside = code.emit(f"select {flag} {too_large}, {floats} {smallest}, {floats} {inside}")
-    picked = truncated(code, inside, source, to, width)
+    clamped = code.emit(f"select {flag} {above}, {floats} {x}, {floats} {smallest}")
+    clamped = code.emit(f"select {flag} {too_large}, {floats} {smallest}, {floats} {clamped}")
+    converted = truncated(code, clamped, source, to, width)
     ints = _Ints(code, to.bits, width)
     largest = (1 << (to.bits - 1)) - 1 if signed else -1
-    picked = ints.pick(too_large, largest, picked)
-    return ints.pick(code.emit(f"fcmp uno {floats} {x}, {x}"), 0, picked) if signed else picked
+    converted = ints.select(too_large, largest, converted)
+    return ints.select(code.emit(f"fcmp uno {floats} {x}, {x}"), 0, converted) if signed else converted
 
 
 def truncated(code: Code, x: str, source: DType, to: DType, width: int) -> str:
     """A float32 or float64 in the range of integer type `to`, truncated."""
     if to.bits >= 32:
         name = "fptosi" if to.kind == "i" else "fptoui"
-        return _cast(code, name, x, _scalar(source), _scalar(to), width)
-    converted = _cast(code, "fptosi", x, _scalar(source), "i32", width)
-    return _cast(code, "trunc", converted, "i32", _scalar(to), width)
+        return _cast(code, name, x, _register_type(source), _register_type(to), width)
+    converted = _cast(code, "fptosi", x, _register_type(source), "i32", width)
+    return _cast(code, "trunc", converted, "i32", _register_type(to), width)
 
 
 def _mangled(dtype: DType, width: int) -> str:
@@ -115,7 +122,12 @@ def _float_to_float(code: Code, x: str, source: DType, to: DType, width: int) ->
         return convert(code, _widen(code, x, source, width), float32, to, width)
     if to.bits >= 32:
         return _cast(
-            code, "fpext" if to.bits > source.bits else "fptrunc", x, _scalar(source), _scalar(to), width
+            code,
+            "fpext" if to.bits > source.bits else "fptrunc",
+            x,
+            _register_type(source),
+            _register_type(to),
+            width,
         )
     if source is float64:
         x = _round_to_odd(code, x, width)
@@ -143,7 +155,7 @@ class _Ints:
     def test(self, pred: str, a: str, b: str | int) -> str:
         return self.code.emit(f"icmp {pred} {self.type} {a}, {self.k(b) if isinstance(b, int) else b}")
 
-    def pick(self, condition: str, a: str | int, b: str | int) -> str:
+    def select(self, condition: str, a: str | int, b: str | int) -> str:
         flag = vector_of("i1", self.width)
         left, right = (self.k(v) if isinstance(v, int) else v for v in (a, b))
         return self.code.emit(f"select {flag} {condition}, {self.type} {left}, {self.type} {right}")
@@ -157,16 +169,18 @@ class _Ints:
 
 def _round_to_odd(code: Code, x: str, width: int) -> str:
     """float64 to float32, rounded to odd, so that the following rounding is correct."""
-    near = _cast(code, "fptrunc", x, "double", "float", width)
-    widened = _cast(code, "fpext", near, "float", "double", width)
+    nearest = _cast(code, "fptrunc", x, "double", "float", width)
+    widened = _cast(code, "fpext", nearest, "float", "double", width)
     ints = _Ints(code, 32, width)
-    bits = ints.of(near, "float")
-    wide = vector_of("double", width)
-    inexact = code.emit(f"fcmp one {wide} {widened}, {x}")
-    sizes = [code.call("fabs", _mangled(float64, width), wide, f"{wide} {v}") for v in (widened, x)]
-    larger = code.emit(f"fcmp ogt {wide} {', '.join(sizes)}")
-    odd = ints.op("or", ints.pick(larger, ints.op("sub", bits, 1), bits), 1)
-    return ints.to(ints.pick(inexact, odd, bits), "float")
+    bits = ints.of(nearest, "float")
+    intermediate = vector_of("double", width)
+    inexact = code.emit(f"fcmp one {intermediate} {widened}, {x}")
+    magnitudes = [
+        code.call("fabs", _mangled(float64, width), intermediate, f"{intermediate} {v}") for v in (widened, x)
+    ]
+    larger = code.emit(f"fcmp ogt {intermediate} {', '.join(magnitudes)}")
+    odd = ints.op("or", ints.select(larger, ints.op("sub", bits, 1), bits), 1)
+    return ints.to(ints.select(inexact, odd, bits), "float")
 
 
 def constant_true(width: int) -> str:
@@ -193,7 +207,7 @@ def _widen(code: Code, x: str, source: DType, width: int) -> str:
     scaled = code.emit(f"fmul {floats} {tiny}, {constant(float32, 2.0**120, width)}")
     value = ints.op("or", ints.of(scaled, "float"), sign)
     nan = ints.op("or", sign, 0x7FC00000)
-    return ints.to(ints.pick(ints.test("eq", magnitude, 0x7F), nan, value), "float")
+    return ints.to(ints.select(ints.test("eq", magnitude, 0x7F), nan, value), "float")
 
 
 def narrow_exact(code: Code, x: str, to: DType, width: int) -> str:
@@ -217,28 +231,28 @@ def _narrow(code: Code, x: str, to: DType, width: int) -> str:
         rounded = ints.op("lshr", ints.op("add", ints.op("add", bits, 0x7FFF), lsb), 16)
         quiet = ints.op("or", ints.op("lshr", bits, 16), 0x40)
         is_nan = ints.test("ugt", ints.op("and", bits, 0x7FFFFFFF), 0x7F800000)
-        return _cast(code, "trunc", ints.pick(is_nan, quiet, rounded), "i32", "i16", width)
+        return _cast(code, "trunc", ints.select(is_nan, quiet, rounded), "i32", "i16", width)
     return _narrow_to_8(code, ints, bits, to)
 
 
 def _narrow_to_8(code: Code, ints: _Ints, bits: str, to: DType) -> str:
     """The rounding to 8-bit floats. e4m3 has no infinity: numbers that round past 448 become NaN. Numbers of e5m2 past
     57344 become infinite."""
-    mantissa, bias, largest, past = (3, 7, 0x7E, 0x7F) if to is float8_e4m3 else (2, 15, 0x7B, 0x7C)
+    mantissa, bias, largest, overflow = (3, 7, 0x7E, 0x7F) if to is float8_e4m3 else (2, 15, 0x7B, 0x7C)
     drop = 23 - mantissa
     sign = ints.op("and", ints.op("lshr", bits, 24), 0x80)
     magnitude = ints.op("and", bits, 0x7FFFFFFF)
     lsb = ints.op("and", ints.op("lshr", magnitude, drop), 1)
     rounded = ints.op("lshr", ints.op("add", ints.op("add", magnitude, (1 << (drop - 1)) - 1), lsb), drop)
     normal = ints.op("sub", rounded, (127 - bias) << mantissa)
-    normal = ints.pick(ints.test("ugt", normal, largest), past, normal)
+    normal = ints.select(ints.test("ugt", normal, largest), overflow, normal)
     magic = 2.0 ** (1 - bias - mantissa + 23)
     floats = vector_of("float", ints.width)
     total = code.emit(f"fadd {floats} {ints.to(magnitude, 'float')}, {constant(float32, magic, ints.width)}")
-    small = ints.op("sub", ints.of(total, "float"), float_bits(magic))
-    below = ints.test("ult", magnitude, (127 + 1 - bias) << 23)
-    value = ints.pick(below, small, normal)
-    value = ints.pick(ints.test("ugt", magnitude, 0x7F800000), 0x7F if to is float8_e4m3 else 0x7E, value)
+    subnormal = ints.op("sub", ints.of(total, "float"), float_bits(magic))
+    is_subnormal = ints.test("ult", magnitude, (127 + 1 - bias) << 23)
+    value = ints.select(is_subnormal, subnormal, normal)
+    value = ints.select(ints.test("ugt", magnitude, 0x7F800000), 0x7F if to is float8_e4m3 else 0x7E, value)
     return _cast(code, "trunc", ints.op("or", value, sign), "i32", "i8", ints.width)
 
 

@@ -88,16 +88,16 @@ def _any(s: State, mask: str) -> str:
 def _if(s: State, op: If, body: Body) -> None:
     flag, outer = vector_of("i1", s.width), s.mask
     condition = s.spread(op.condition, s.width)[0]
-    other = s.code.emit(f"xor {flag} {condition}, splat (i1 true)")
-    sides = [
+    negated = s.code.emit(f"xor {flag} {condition}, splat (i1 true)")
+    branch_values = [
         _branch_values(s, region, _intersect(s, outer, test), body)
-        for region, test in zip(op.regions, (condition, other), strict=True)
+        for region, test in zip(op.regions, (condition, negated), strict=True)
     ]
     for k, result in enumerate(op.results):
         t = register_type(scalar_of(result.type), s.width)  # type: ignore[arg-type]
         s.scalars[result] = tuple(
             s.code.emit(f"select {flag} {condition}, {t} {a}, {t} {b}")
-            for a, b in zip(sides[0][k], sides[1][k], strict=True)
+            for a, b in zip(branch_values[0][k], branch_values[1][k], strict=True)
         )
 
 
@@ -108,7 +108,7 @@ def _branch_values(s: State, region: Region, mask: str, body: Body) -> list[Comp
     if _is_cheap(s, region):
         body(region)
         return [s.spread(v, s.width) for v in yielded]
-    run, done = code.label("some"), code.label("none")
+    run, done = code.label("any_active"), code.label("none_active")
     code.branch(_any(s, mask), run, done)
     before = code.block
     code.define_label(run)
@@ -118,8 +118,8 @@ def _branch_values(s: State, region: Region, mask: str, body: Body) -> list[Comp
     code.jump(done)
     code.define_label(done)
     return [
-        tuple(code.phi(_type(s, v), ("zeroinitializer", before), (x, last)) for x in parts)
-        for v, parts in zip(yielded, values, strict=True)
+        tuple(code.phi(_type(s, v), ("zeroinitializer", before), (x, last)) for x in components)
+        for v, components in zip(yielded, values, strict=True)
     ]
 
 
@@ -152,26 +152,26 @@ def _for(s: State, op: For, body: Body) -> None:
     start, step = (s.spread(v, width)[0] for v in (op.start, op.step))
     carried = CarriedRegisters(s, op.initial, [op.arguments], op.results)
     count = trips(s, op, width)
-    head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
+    loop_label, body_label, done = code.label("for"), code.label("trip"), code.label("endfor")
     index, trip = code.fresh("n"), code.fresh("n")
-    iterations = Iterations(s, op, head, done)
+    iterations = Iterations(s, op, loop_label, done)
     iterations.open()
-    at = len(code.lines)
+    phi_line = len(code.lines)
     code.line("")
     carried.open()
-    now = s.memory.splat(trip, op.start.type, width)  # type: ignore[arg-type]
-    active = _intersect(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
-    iterations.test(_any(s, active), inner, trip, t)
-    code.define_label(inner)
+    trip_vector = s.memory.splat(trip, op.start.type, width)  # type: ignore[arg-type]
+    active = _intersect(s, outer, code.emit(f"icmp ult {vector} {trip_vector}, {count}"))
+    iterations.test(_any(s, active), body_label, trip, t)
+    code.define_label(body_label)
     s.mask = active
     s.scalars[op.index] = (index,)
     body(region)
     carried.close(region.yielded, active)
-    following = code.emit(f"add {vector} {index}, {step}")
+    next_index = code.emit(f"add {vector} {index}, {step}")
     next_trip = code.emit(f"add {t} {trip}, 1")
-    code.lines[at] = iterations.close(
+    code.lines[phi_line] = iterations.close(
         lambda before, last: [
-            f"  {index} = phi {vector} [ {start}, %{before} ], [ {following}, %{last} ]",
+            f"  {index} = phi {vector} [ {start}, %{before} ], [ {next_index}, %{last} ]",
             f"  {trip} = phi {t} [ 0, %{before} ], [ {next_trip}, %{last} ]",
             *carried.phis(before, last),
         ]
@@ -183,30 +183,30 @@ def _for(s: State, op: For, body: Body) -> None:
 def _while(s: State, op: While, body: Body) -> None:
     """Lower a `while` that runs until the condition fails in all lanes; lanes whose condition failed keep their carried
     values."""
-    code, width, narrow = s.code, s.width, s.target.mask_registers
-    t = vector_of("i1", width) if narrow else _wide_type(s)
-    outer = (s.mask or "splat (i1 true)") if narrow else _to_wide(s, s.mask)
+    code, width, has_mask_registers = s.code, s.width, s.target.mask_registers
+    t = vector_of("i1", width) if has_mask_registers else _wide_type(s)
+    outer = (s.mask or "splat (i1 true)") if has_mask_registers else _to_wide(s, s.mask)
     condition, region = op.condition, op.body
     carried = CarriedRegisters(s, op.initial, op.entries, op.results)
-    head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
-    iterations = Iterations(s, op, head, done)
+    loop_label, body_label, done = code.label("while"), code.label("trip"), code.label("endwhile")
+    iterations = Iterations(s, op, loop_label, done)
     iterations.open()
-    at = len(code.lines)
+    phi_line = len(code.lines)
     code.line("")
     mask = code.fresh("k")
     carried.open()
-    alive = s.mask = mask if narrow else _of_wide(s, mask)
+    alive = s.mask = mask if has_mask_registers else _of_wide(s, mask)
     body(condition)
     active = _intersect(s, alive, s.spread(condition.yielded[0], width)[0])
-    iterations.test(_any(s, active), inner)
-    code.define_label(inner)
+    iterations.test(_any(s, active), body_label)
+    code.define_label(body_label)
     s.mask = _of_wide(s, s.wide_masks[active]) if active in s.wide_masks else active
     body(region)
     carried.close(region.yielded, s.mask)
-    going = active if narrow else _to_wide(s, active)
-    code.lines[at] = iterations.close(
+    active_wide = active if has_mask_registers else _to_wide(s, active)
+    code.lines[phi_line] = iterations.close(
         lambda before, last: [
-            f"  {mask} = phi {t} [ {outer}, %{before} ], [ {going}, %{last} ]",
+            f"  {mask} = phi {t} [ {outer}, %{before} ], [ {active_wide}, %{last} ]",
             *carried.phis(before, last),
         ]
     )

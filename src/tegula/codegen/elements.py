@@ -60,20 +60,20 @@ def is_straight(region: Region) -> bool:
     )
 
 
-LONG = 24
-"""The maximum number of ops whose cost is at most that of a branch."""
+MAX_SHORT_OPS = 24
+"""The maximum number of ops that cost at most as much as a branch."""
 
 
 def is_long(region: Region) -> bool:
-    """Whether a region has more than `LONG` ops. Such a region is worth a branch, and too large for a separate copy for
-    the remaining lanes."""
-    return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > LONG
+    """Whether a region has more than `MAX_SHORT_OPS` ops. Such a region is guarded by a branch, and is too large to be
+    duplicated for the remaining lanes."""
+    return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > MAX_SHORT_OPS
 
 
 DIVISIONS = (S.Div, S.FloorDiv, S.Mod)
 
 
-def at_once(s: State, op: TileMap) -> bool:
+def is_vectorised(s: State, op: TileMap) -> bool:
     """Whether a map is vectorised. In debug mode integer divisions are checked element by element, except where absent
     lanes have no values."""
     checked = s.debug and not (op.result.type.partial and s.kernel.launch.partial)  # type: ignore[union-attr]
@@ -109,7 +109,7 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
     if isinstance(op, TileLoad):
         return _load(s, op, index, width, masked)
     if isinstance(op, ArrayGather):
-        return _gathered(s, op, index, width, masked)
+        return _gather(s, op, index, width, masked)
     if isinstance(op, TileFull):
         return splat(s, op.value, width)
     if isinstance(op, TileEmpty):
@@ -119,7 +119,7 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
     if isinstance(op, TileMarkPartial):
         return element(s, op.tile, index, width, masked)
     if isinstance(op, TileFillAbsent):
-        return _filled(s, op, index, width, masked)
+        return _fill_absent(s, op, index, width, masked)
     if isinstance(op, TileBroadcast):
         return _broadcast(s, op, index, width, masked)
     raise InternalError(f"no lowering of {op.NAME} by element")
@@ -145,7 +145,7 @@ def _zero(dtype: DType) -> str:
 
 
 def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> Components:
-    selected = taken_operand(s, op)
+    selected = known_operand(s, op)
     if selected is not None:
         return (
             element(s, selected, index, width, masked)
@@ -156,7 +156,7 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
         element(s, v, index, width, masked) if isinstance(v.type, TileType) else splat(s, v, width)
         for v in op.operands
     ]
-    if at_once(s, op):
+    if is_vectorised(s, op):
         return run_region(s, op.function, args, width)[0]
     return s.run_branching(op.function, args)[0]
 
@@ -179,13 +179,13 @@ def select_operands(op: TileMap) -> tuple[Value, Value, Value]:
     return a, b, c
 
 
-def taken_operand(s: State, op: Op) -> Value | None:
-    """The operand that a select map takes if its condition is known (`State.assumed`), else None."""
+def known_operand(s: State, op: Op) -> Value | None:
+    """The operand that a select map returns if its condition is known (`State.assumed`); None otherwise."""
     if not s.assumed or not is_select(op):
         return None
-    condition, yes, no = select_operands(op)
+    condition, if_true, if_false = select_operands(op)
     known = s.assumed.get(condition)
-    return None if known is None else yes if known else no
+    return None if known is None else if_true if known else if_false
 
 
 def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:
@@ -206,11 +206,11 @@ def run_regions(
     """The values that a straight region yields for each of several elements, lowered op by op. `known`: for each
     element, results of the same ops that are already computed."""
     environments = known if known is not None else [dict[Value, Components]()] * len(elements)
-    envs = [
+    environments_of_elements = [
         {**dict(zip(region.args, args, strict=True)), **done}
         for args, done in zip(elements, environments, strict=True)
     ]
-    return _straight(s, region, envs, width)
+    return _straight(s, region, environments_of_elements, width)
 
 
 def _straight(
@@ -220,7 +220,7 @@ def _straight(
         if isinstance(op, Yield):
             return [[env[v] for v in op.operands] for env in envs]
         if isinstance(op, If):
-            _selected(s, op, envs, width)
+            _lower_if(s, op, envs, width)
             continue
         if op.result in envs[0]:
             continue
@@ -230,22 +230,24 @@ def _straight(
     raise InternalError("a region without a yield")
 
 
-def _selected(s: State, op: If, envs: Sequence[dict[Value, Components]], width: int) -> None:
+def _lower_if(s: State, op: If, envs: Sequence[dict[Value, Components]], width: int) -> None:
     """Lower a pure `if` as both branches and a select. A long branch is skipped at run time if no element takes the
     branch."""
     code, flag = s.code, vector_of("i1", width)
     conditions = [env[op.condition][0] for env in envs]
-    branches = [_side(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)]
+    branches = [
+        _branch_values(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)
+    ]
     for k, env in enumerate(envs):
-        for at, result in enumerate(op.results):
+        for position, result in enumerate(op.results):
             t = register_type(scalar_of(result.type), width)  # type: ignore[arg-type]
-            pairs = zip(branches[0][k][at], branches[1][k][at], strict=True)
+            pairs = zip(branches[0][k][position], branches[1][k][position], strict=True)
             env[result] = tuple(
                 code.emit(f"select {flag} {conditions[k]}, {t} {x}, {t} {y}") for x, y in pairs
             )
 
 
-def _side(
+def _branch_values(
     s: State,
     region: Region,
     envs: Sequence[dict[Value, Components]],
@@ -258,14 +260,14 @@ def _side(
     code = s.code
     if not is_long(region):
         return _straight(s, region, envs, width)
-    flag, every = vector_of("i1", width), "splat (i1 true)" if width > 1 else "true"
-    active = [c if selected else code.emit(f"xor {flag} {c}, {every}") for c in conditions]
-    some = reduce(lambda a, b: code.emit(f"or {flag} {a}, {b}"), active)
+    flag, all_true = vector_of("i1", width), "splat (i1 true)" if width > 1 else "true"
+    active = [c if selected else code.emit(f"xor {flag} {c}, {all_true}") for c in conditions]
+    any_active = reduce(lambda a, b: code.emit(f"or {flag} {a}, {b}"), active)
     if width > 1:
-        bits = code.emit(f"bitcast {flag} {some} to i{width}")
-        some = code.emit(f"icmp ne i{width} {bits}, 0")
+        bits = code.emit(f"bitcast {flag} {any_active} to i{width}")
+        any_active = code.emit(f"icmp ne i{width} {bits}, 0")
     run, done, before = code.label("some"), code.label("none"), code.block
-    code.branch(some, run, done)
+    code.branch(any_active, run, done)
     code.define_label(run)
     results, last = _straight(s, region, [dict(env) for env in envs], width), code.block
     code.jump(done)
@@ -291,7 +293,7 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
     return elementwise(s.code, S.Add([], []), dtype, [first, scaled], width)
 
 
-def _filled(s: State, op: TileFillAbsent, index: list[str], width: int, masked: bool) -> Components:
+def _fill_absent(s: State, op: TileFillAbsent, index: list[str], width: int, masked: bool) -> Components:
     """The elements of a tile whose last dimension is the lanes, 0 for absent lanes."""
     return without_absent(s, op.result, element(s, op.tile, index, width, masked), index, width)
 
@@ -315,11 +317,11 @@ def _broadcast(s: State, op: TileBroadcast, index: list[str], width: int, masked
     source = op.tile
     shape, shape_after = source.type.shape, op.shape  # type: ignore[union-attr]
     inner = index[len(shape_after) - len(shape) :]
-    at = ["0" if n == 1 else i for n, i in zip(shape, inner, strict=True)]
+    source_index = ["0" if n == 1 else i for n, i in zip(shape, inner, strict=True)]
     if shape[-1] == shape_after[-1] or width == 1:
-        return element(s, source, at, width, masked)
+        return element(s, source, source_index, width, masked)
     dtype = scalar_of(source.type.dtype)  # type: ignore[union-attr]
-    return tuple(s.memory.splat(x, dtype, width) for x in element(s, source, at, 1, masked))
+    return tuple(s.memory.splat(x, dtype, width) for x in element(s, source, source_index, 1, masked))
 
 
 # Global arrays -------------------------------------------------------------------------------------------------------
@@ -336,10 +338,10 @@ def needs_bounds(s: State, op: TileAccess | TileAddress) -> bool:
     return s.debug or (op.bounds_check and not op.aligned)
 
 
-def inside(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress) -> str:
+def tile_in_bounds(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress) -> str:
     """An i1 that is true if the whole tile of an access is in bounds; computed once per op."""
-    if op in s.inside:
-        return s.inside[op]
+    if op in s.in_bounds:
+        return s.in_bounds[op]
     array, code = s.arrays[op.array], s.code
     shape = (
         tile_type(op.tile.type, partial=True).shape if isinstance(op, TileStore | TileAtomic) else op.shape
@@ -351,7 +353,7 @@ def inside(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress) -> str
         low = code.emit(f"icmp sge i64 {offset}, 0")
         in_range = code.emit(f"and i1 {fits}, {low}")
         ok = in_range if ok == "true" else code.emit(f"and i1 {ok}, {in_range}")
-    s.inside[op] = ok
+    s.in_bounds[op] = ok
     return ok
 
 
@@ -364,7 +366,7 @@ def array_pointer(s: State, array: ArrayAt, indices: list[str]) -> str:
     return pointer
 
 
-def row_ok(s: State, array: ArrayAt, indices: list[str]) -> str:
+def row_in_bounds(s: State, array: ArrayAt, indices: list[str]) -> str:
     """An i1 that is true if all coordinates except the last are in bounds."""
     ok = "true"
     for i, n in zip(indices[:-1], array.shape[:-1], strict=True):
@@ -378,17 +380,17 @@ def column_mask(s: State, array: ArrayAt, indices: list[str], width: int) -> str
     positions = s.memory.iota(indices[-1], width)
     bound = s.memory.splat_i64(array.shape[-1], width)
     mask = s.code.emit(f"icmp ult {vector_of('i64', width)} {positions}, {bound}")
-    ok = row_ok(s, array, indices)
+    ok = row_in_bounds(s, array, indices)
     if ok != "true":
         mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {s.memory.splat(ok, bool_, width)}")
     return mask
 
 
 def clamp_pointer(s: State, array: ArrayAt, indices: list[str], pointer: str) -> str:
-    """The address of a vector, or the address of the array if the vector begins after the array's end: a masked access
-    to an unmapped page takes hundreds of cycles even if all lanes are masked."""
+    """The address of a vector, or the address of the array if the vector begins after the end of the array: a masked
+    access to an unmapped page takes hundreds of cycles even if all lanes are masked."""
     ok = s.code.emit(f"icmp slt i64 {indices[-1]}, {array.shape[-1]}")
-    row = row_ok(s, array, indices)
+    row = row_in_bounds(s, array, indices)
     if row != "true":
         ok = s.code.emit(f"and i1 {ok}, {row}")
     return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {array.pointer}")
@@ -400,22 +402,22 @@ def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) ->
     pointer = array_pointer(s, array, indices)
     scalar = scalar_of(array.dtype)
     if masked and needs_bounds(s, op):
-        return _masked(s, op, array, indices, pointer, width)
+        return _masked_load(s, op, array, indices, pointer, width)
     if width == 1:
         return s.memory.load_element(pointer, array.dtype)
     if array.contiguous:
         return s.memory.load_adjacent(pointer, array.dtype, width)
-    parts = [s.memory.load_element(_along(s, array, pointer, k), array.dtype) for k in range(width)]
+    parts = [s.memory.load_element(_element_address(s, array, pointer, k), array.dtype) for k in range(width)]
     return s.memory.packed(parts, scalar, width)
 
 
-def _along(s: State, array: ArrayAt, pointer: str, k: int) -> str:
+def _element_address(s: State, array: ArrayAt, pointer: str, k: int) -> str:
     """The address of the element at distance k along the last dimension."""
     unit = str(element_bytes(array.dtype)) if array.contiguous else array.strides[-1]
     return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
 
 
-def _masked(
+def _masked_load(
     s: State, op: TileLoad, array: ArrayAt, indices: list[str], pointer: str, width: int
 ) -> Components:
     """Elements of a load, with the fill value out of bounds; no memory out of bounds is read."""
@@ -430,11 +432,11 @@ def _masked(
     lanes = []
     for k in range(width):
         lane_ok = ok if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {ok}, i32 {k}")
-        lanes.append(_one_or_fill(s, op.fill, array, _along(s, array, pointer, k), lane_ok))
+        lanes.append(_element_or_fill(s, op.fill, array, _element_address(s, array, pointer, k), lane_ok))
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar, width)
 
 
-def _one_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -> Components:
+def _element_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -> Components:
     """One element or the fill value, without a branch: an element out of bounds is read from scratch memory."""
     from tegula.codegen.arrays import scratch_address
 
@@ -451,29 +453,31 @@ def element_addresses(
     """For each of `width` elements of a tile with separate coordinates: the address, and an i1 that is true if the
     element is in bounds."""
     array = s.arrays[op.array]
-    (index_parts,), *at = (element(s, v, index, width, masked) for v in (op.where, *op.at))
+    (index_parts,), *coordinates = (element(s, v, index, width, masked) for v in (op.where, *op.at))
     addresses: list[tuple[str, str]] = []
     for k in range(width):
-        ok, *own = (
+        ok, *element_coordinates = (
             x if width == 1 else s.memory.lane(x, dtype, width, k)
-            for x, dtype in ((index_parts, bool_), *((x, int64) for (x,) in at))
+            for x, dtype in ((index_parts, bool_), *((x, int64) for (x,) in coordinates))
         )
-        addresses.append((array_pointer(s, array, own), is_selected(s, ok, array, own)))
+        addresses.append(
+            (array_pointer(s, array, element_coordinates), is_selected(s, ok, array, element_coordinates))
+        )
     return addresses
 
 
-def is_selected(s: State, ok: str, array: ArrayAt, at: list[str]) -> str:
+def is_selected(s: State, ok: str, array: ArrayAt, coordinates: list[str]) -> str:
     """An i1 that is true if an element is selected and in bounds."""
-    for i, n in zip(at, array.shape, strict=True):
+    for i, n in zip(coordinates, array.shape, strict=True):
         ok = s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp ult i64 {i}, {n}')}")
     return ok
 
 
-def _gathered(s: State, op: ArrayGather, index: list[str], width: int, masked: bool) -> Components:
+def _gather(s: State, op: ArrayGather, index: list[str], width: int, masked: bool) -> Components:
     array = s.arrays[op.array]
     addresses = element_addresses(s, op, index, width, masked)
-    lanes = [_one_or_fill(s, op.fill, array, pointer, ok) for pointer, ok in addresses]
+    lanes = [_element_or_fill(s, op.fill, array, pointer, ok) for pointer, ok in addresses]
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar_of(array.dtype), width)
 
 
-__all__ = ["element", "inside", "is_straight", "run_region", "run_regions", "splat"]
+__all__ = ["element", "is_straight", "run_region", "run_regions", "splat", "tile_in_bounds"]

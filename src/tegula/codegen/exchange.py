@@ -57,7 +57,7 @@ class _Segments:
         return s.memory.load_view(s.lanes[value], [lane], 1) if value in s.lanes else s.components(value)
 
     def member(self, lane: str, number: str) -> str:
-        """The lane with the given number, modulo the width, in the segment of `lane`."""
+        """The lane with index `number`, modulo the width, in the segment of `lane`."""
         s = self.s
         first = s.code.emit(f"and i64 {lane}, {-self.width}")
         return s.memory.add(first, s.code.emit(f"and i64 {number}, {self.width - 1}"))
@@ -71,7 +71,7 @@ class _Segments:
             return x
         return s.code.emit(f"{'sext' if t.is_signed else 'zext'} i{t.bits} {x} to i64")
 
-    def at_once(self, dtype: DType) -> int:
+    def lanes_per_vector(self, dtype: DType) -> int:
         """The number of lanes of a segment that a vector holds."""
         return min(self.width, max(1, self.s.target.vector_bytes * 8 // max(8, dtype.bits)))
 
@@ -79,7 +79,7 @@ class _Segments:
         self.s.lanes[op.result] = view
 
 
-def _parts(s: State, view: View, lane: str) -> list[str]:
+def _component_addresses(s: State, view: View, lane: str) -> list[str]:
     """The addresses of the components of a lane's value."""
     first, scalar = s.memory.at(view, [lane]), scalar_of(view.dtype)
     return [
@@ -89,24 +89,28 @@ def _parts(s: State, view: View, lane: str) -> list[str]:
 
 def shuffle(s: State, op: LaneShuffle) -> None:
     """Lower `lane.shuffle`: each lane reads the value of its source."""
-    _picked(s, op, lambda rows, lane: rows.number(op.source, lane))
+    _read_other_lanes(s, op, lambda rows, lane: rows.number(op.source, lane))
 
 
-def flip(s: State, op: LaneXor) -> None:
+def xor_lanes(s: State, op: LaneXor) -> None:
     """Lower `lane.xor`. For a constant mask, whole vectors are permuted and stored to their target lanes."""
     owner = op.mask.owner
     if not isinstance(owner, S.Const):
-        _picked(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))
+        _read_other_lanes(s, op, lambda rows, lane: s.code.emit(f"xor i64 {lane}, {s.i64(op.mask)}"))
         return
     rows, mask = _Segments(s, op), int(owner.value) % op.width
     source, result = rows.values(op.value), rows.allocate("flipped", element(op.result.type))
     scalar = scalar_of(result.dtype)
-    width, t = rows.at_once(scalar), register_type(scalar, 1)
+    width, t = rows.lanes_per_vector(scalar), register_type(scalar, 1)
     order = [k ^ mask & (width - 1) for k in range(width)]
     with s.code.loop("0", str(rows.padded_lanes), str(width)) as loop:
-        far = mask & -width
-        other = s.code.emit(f"xor i64 {loop.index}, {far}") if far else loop.index
-        for a, b in zip(_parts(s, source, other), _parts(s, result, loop.index), strict=True):
+        offset = mask & -width
+        source_lane = s.code.emit(f"xor i64 {loop.index}, {offset}") if offset else loop.index
+        for a, b in zip(
+            _component_addresses(s, source, source_lane),
+            _component_addresses(s, result, loop.index),
+            strict=True,
+        ):
             x = s.memory.load(a, scalar, width)
             x = s.memory.shuffled(x, "poison", t, width, order) if width > 1 else x
             s.memory.store(b, x, scalar, width)
@@ -116,13 +120,13 @@ def flip(s: State, op: LaneXor) -> None:
 Source = Callable[[_Segments, str], str]
 
 
-def _picked(s: State, op: SegmentOp, source: Source) -> None:
+def _read_other_lanes(s: State, op: SegmentOp, source: Source) -> None:
     """Lower an op that reads the value of another lane, lane by lane."""
     rows = _Segments(s, op)
     values, result = rows.values(op.value), rows.allocate("picked", element(op.result.type))
     with s.code.loop("0", s.present) as loop:
-        at = rows.member(loop.index, source(rows, loop.index))
-        s.memory.store_view(result, [loop.index], s.memory.load_view(values, [at], 1), 1)
+        member = rows.member(loop.index, source(rows, loop.index))
+        s.memory.store_view(result, [loop.index], s.memory.load_view(values, [member], 1), 1)
     rows.set_result(op, result)
 
 
@@ -135,52 +139,52 @@ def collect(s: State, op: LaneCollect) -> None:
     with s.code.loop("0", str(rows.padded_lanes)) as loop:
         s.memory.store_view(result, [loop.index], zero, 1)
     with s.code.loop("0", s.present) as loop:
-        at = rows.member(loop.index, rows.number(op.target, loop.index))
-        before, more = s.memory.load_view(result, [at], 1), rows.lane_value(op.value, loop.index)
-        total = tuple(_combined(s, S.Add, scalar, a, b, 1) for a, b in zip(before, more, strict=True))
-        s.memory.store_view(result, [at], total, 1)
+        member = rows.member(loop.index, rows.number(op.target, loop.index))
+        total_before, addend = s.memory.load_view(result, [member], 1), rows.lane_value(op.value, loop.index)
+        total = tuple(_combine(s, S.Add, scalar, a, b, 1) for a, b in zip(total_before, addend, strict=True))
+        s.memory.store_view(result, [member], total, 1)
     rows.set_result(op, result)
 
 
-def _combined(s: State, kind: type, dtype: DType, a: str, b: str, width: int) -> str:
+def _combine(s: State, kind: type, dtype: DType, a: str, b: str, width: int) -> str:
     return elementwise(s.code, kind([], []), dtype, [a, b], width)
 
 
 def reduce(s: State, op: LaneReduce) -> None:
-    """Lower `lane.reduce`: halves of a segment are combined until one value is left, which is broadcast to the
+    """Lower `lane.reduce`: halves of a segment are combined until one value remains, which is broadcast to the
     segment."""
     rows, scalar = _Segments(s, op), scalar_of(op.result.type)  # type: ignore[arg-type]
     values, result = (
         rows.values(op.value, op.neutral),
         rows.allocate("reduced", op.result.type),  # type: ignore[arg-type]
     )
-    width = rows.at_once(scalar)
+    width = rows.lanes_per_vector(scalar)
     with s.code.loop("0", str(rows.padded_lanes), str(rows.width)) as loop:
         starts = [s.memory.add(loop.index, str(k)) for k in range(0, rows.width, width)]
-        sources = [_parts(s, values, at) for at in starts]
-        targets = [_parts(s, result, at) for at in starts]
+        sources = [_component_addresses(s, values, member) for member in starts]
+        targets = [_component_addresses(s, result, member) for member in starts]
         for c in range(components(result.dtype)):
-            total = _wrap_cell(
+            total = _reduce_vectors(
                 s, op.combine, scalar, [s.memory.load(p[c], scalar, width) for p in sources], width
             )
-            spread = s.memory.splat(total, scalar, width)
+            splat = s.memory.splat(total, scalar, width)
             for p in targets:
-                s.memory.store(p[c], spread, scalar, width)
+                s.memory.store(p[c], splat, scalar, width)
     rows.set_result(op, result)
 
 
-def _wrap_cell(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
+def _reduce_vectors(s: State, kind: type, dtype: DType, vectors: Sequence[str], width: int) -> str:
     while len(vectors) > 1:
         half = len(vectors) // 2
         pairs = zip(vectors[:half], vectors[half:], strict=True)
-        vectors = [_combined(s, kind, dtype, a, b, width) for a, b in pairs]
+        vectors = [_combine(s, kind, dtype, a, b, width) for a, b in pairs]
     (vector,), t = vectors, register_type(dtype, 1)
     while width > 1:
         half = width // 2
         low, high = (s.memory.shuffled(vector, "poison", t, width, [*range(k, k + half)]) for k in (0, half))
         if half == 1:
             low, high = (s.code.emit(f"extractelement <1 x {t}> {x}, i32 0") for x in (low, high))
-        vector, width = _combined(s, kind, dtype, low, high, half), half
+        vector, width = _combine(s, kind, dtype, low, high, half), half
     return vector
 
 
@@ -190,8 +194,8 @@ def ballot(s: State, op: LaneBallot) -> None:
     values, result = rows.values(op.value), rows.allocate("votes", uint32)
     with s.code.loop("0", str(rows.padded_lanes), str(rows.width)) as loop:
         flags = s.memory.load(s.memory.at(values, [loop.index]), scalar_of(values.dtype), rows.width)
-        spread = s.memory.splat(_bits(s, flags, rows.width), uint32, rows.width)
-        s.memory.store(s.memory.at(result, [loop.index]), spread, uint32, rows.width)
+        splat = s.memory.splat(_bits(s, flags, rows.width), uint32, rows.width)
+        s.memory.store(s.memory.at(result, [loop.index]), splat, uint32, rows.width)
     rows.set_result(op, result)
 
 
@@ -211,18 +215,18 @@ def match(s: State, op: LaneMatch) -> None:
         first = s.code.emit(f"and i64 {loop.index}, {-rows.width}")
         x = s.memory.load(s.memory.at(values, [loop.index]), dtype)
         row = s.memory.load(s.memory.at(values, [first]), dtype, rows.width)
-        same = s.code.emit(f"icmp eq {t} {row}, {s.memory.splat(x, dtype, rows.width)}")
+        is_equal = s.code.emit(f"icmp eq {t} {row}, {s.memory.splat(x, dtype, rows.width)}")
         if not rows.is_full:
             lanes, limit = s.memory.iota(first, rows.width), s.memory.splat_i64(s.present, rows.width)
             is_present = s.code.emit(f"icmp ult {vector_of('i64', rows.width)} {lanes}, {limit}")
-            same = s.code.emit(f"and {vector_of('i1', rows.width)} {same}, {is_present}")
-        s.memory.store(s.memory.at(result, [loop.index]), _bits(s, same, rows.width), uint32)
+            is_equal = s.code.emit(f"and {vector_of('i1', rows.width)} {is_equal}, {is_present}")
+        s.memory.store(s.memory.at(result, [loop.index]), _bits(s, is_equal, rows.width), uint32)
     rows.set_result(op, result)
 
 
 RULES = {
     LaneShuffle: shuffle,
-    LaneXor: flip,
+    LaneXor: xor_lanes,
     LaneCollect: collect,
     LaneReduce: reduce,
     LaneBallot: ballot,

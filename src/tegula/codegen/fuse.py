@@ -32,7 +32,7 @@ from tegula.ops.tile import (
 from tegula.passes.overlap import array_root, writes
 from tegula.types import ArrayType
 
-FREE = (TileFull, TileArange, TileEmpty)
+RECOMPUTED = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, ArrayGather, TileFillAbsent, TileMarkPartial, TileBroadcast)
 VIEWS = (TileSlice, TilePermute, TileReshape)
 """The ops whose result aliases the operand."""
@@ -86,10 +86,10 @@ class Fusion:
 
     def _inlines(self, op: Op, size: int) -> bool:
         uses = self.users.get(op.result, [])
-        if isinstance(op, FREE):
+        if isinstance(op, RECOMPUTED):
             return not reads_elements(uses)
         if isinstance(op, TilePermute):
-            # If the matmul reads the operand from its array, the matmul reads it transposed.
+            # A matmul that reads the operand from its array reads the operand transposed.
             return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
         if not isinstance(op, POINTWISE):
             return False
@@ -97,21 +97,21 @@ class Fusion:
             return False
         user, position = uses[0]
         if isinstance(op, TileLoad) and isinstance(user, TilePermute):
-            transposed = self.users.get(user.result, [])
+            permute_uses = self.users.get(user.result, [])
             if (
-                len(transposed) != 1
-                or not isinstance(transposed[0][0], TileMatmul)
+                len(permute_uses) != 1
+                or not isinstance(permute_uses[0][0], TileMatmul)
                 or user.parent is not self.region
             ):
                 return False
-            user, position = transposed[0]
-        if user.parent is not self.region or not self._streams(op, user, position):
+            user, position = permute_uses[0]
+        if user.parent is not self.region or not self._consumes_in_order(op, user, position):
             return False
         if isinstance(op, TileBroadcast) and op.tile in self.inline and op.tile not in self.s.tiles:
-            return isinstance(self.inline[op.tile], FREE) and not self._conflict(op, user)
-        return not self._conflict(op, user)
+            return isinstance(self.inline[op.tile], RECOMPUTED) and not self._has_conflict(op, user)
+        return not self._has_conflict(op, user)
 
-    def _streams(self, op: Op, user: Op, position: int) -> bool:
+    def _consumes_in_order(self, op: Op, user: Op, position: int) -> bool:
         """Whether the consumer visits each element once and in order, or is a matmul that reads the array directly."""
         if isinstance(user, TileMatmul):
             load = loaded_operand(user, position) if position < 2 else None
@@ -122,9 +122,9 @@ class Fusion:
             return all(not isinstance(o, If) for r in user.regions for o in r.ops)
         return True
 
-    def _conflict(self, op: Op, user: Op) -> bool:
+    def _has_conflict(self, op: Op, user: Op) -> bool:
         """Whether memory from which the tile is computed may be written before or while the tile is consumed. For
-        example, a store to the array that the tile is loaded from would read elements that it has already
+        example, a store to the array from which the tile is loaded would read elements that the store has already
         overwritten."""
         sources = self.sources(op)
         between = self.region.ops[self.order[op] + 1 : self.order[user]]
@@ -137,17 +137,17 @@ class Fusion:
     def sources(self, op: Op, target: Value | None = None) -> set[Value]:
         """The arrays and buffers read by an op and by the ops inlined into it, without reads of the element of the
         buffer `target` that the result replaces."""
-        out = {array_root(v) for v in op.operands if isinstance(v.type, ArrayType)}
+        sources_read = {array_root(v) for v in op.operands if isinstance(v.type, ArrayType)}
         if not isinstance(op, TileMap):
             target = None
         for operand in op.operands:
             if operand in self.inline and operand not in self.s.tiles:
-                out |= self.sources(self.inline[operand], target)
+                sources_read |= self.sources(self.inline[operand], target)
             owner = operand.owner
             if isinstance(owner, BufRead) and owner.buffer is target:
                 continue
             while isinstance(owner, VIEWS):
                 owner = owner.tile.owner
             if isinstance(owner, BufRead):
-                out.add(root(owner.buffer))
-        return out
+                sources_read.add(root(owner.buffer))
+        return sources_read

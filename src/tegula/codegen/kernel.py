@@ -10,7 +10,7 @@ from typing import Any
 
 from tegula.codegen import barriers, exchange, roles, tile_matmul, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
-from tegula.codegen.blocks_in_lanes import SideBySide, blocks_in_lanes
+from tegula.codegen.blocks_in_lanes import VectorisedKernel, blocks_in_lanes
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
@@ -99,7 +99,7 @@ class CpuCode:
     sites: list[Site]
     scratch: MemoryMap
     copies: list[Location]
-    together: SideBySide = field(default_factory=SideBySide)
+    together: VectorisedKernel = field(default_factory=VectorisedKernel)
 
 
 def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
@@ -475,7 +475,7 @@ class _Walk:
     def control(self, op: If | For | While) -> None:
         """Lower `if`, `for` or `while`. Scalars are carried in registers, tiles and lane-varying values in memory."""
         s = self.s
-        saved = dict(s.inside), dict(s.tiles)
+        saved = dict(s.in_bounds), dict(s.tiles)
         if s.width > 1 and op in s.known.divergent:
             divergent(s, op, self._lane_region)
         elif isinstance(op, If):
@@ -485,7 +485,7 @@ class _Walk:
         else:
             self._while(op)
         tiles_of_results = {r: s.tiles[r] for r in op.results if r in s.tiles}
-        s.inside, s.tiles = saved[0], {**saved[1], **tiles_of_results}
+        s.in_bounds, s.tiles = saved[0], {**saved[1], **tiles_of_results}
 
     def _body(self, region: Region) -> None:
         if self.s.lane:
@@ -550,9 +550,9 @@ class _Walk:
         code.branch(condition, *labels)
         ends: list[str] = []
         yielded: list[list[Components]] = []
-        before = dict(s.tiles), dict(s.inside)
+        before = dict(s.tiles), dict(s.in_bounds)
         for label, region in zip(labels, op.regions, strict=True):
-            s.tiles, s.inside = dict(before[0]), dict(before[1])
+            s.tiles, s.in_bounds = dict(before[0]), dict(before[1])
             code.define_label(label)
             out = region.yielded
             offer(s, region, [out[k] for k in joined], slots)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tegula.codegen.arrays import accessed_element, combined, length_of, lower_access, reshaped
+from tegula.codegen.arrays import accessed_element, combine_update, length_of, lower_access, reshaped
 from tegula.codegen.convert import convert
 from tegula.codegen.lane_address import (
     LaneAddress,
@@ -252,7 +252,7 @@ def _update(s: State, op: BufUpdate) -> None:
     """Lower `buf.update` where no two lanes update the same element."""
     at, t, stride = _tile_place(s, op.buffer, op.indices)
     old, operand = _read(s, at, t, stride), s.spread(op.value, s.width)
-    updated = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, operand, strict=True))
+    updated = tuple(combine_update(s, op, scalar_of(t), a, b) for a, b in zip(old, operand, strict=True))
     _write(s, at, t, updated, stride)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tegula.codegen import tiles
-from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
+from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
 from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
 from tegula.codegen.text import register_type
@@ -21,7 +21,7 @@ without a shuffle of elements."""
 def tile_address(s: State, op: TileAddress) -> None:
     """Lower `tile.address`."""
     array, code = s.arrays[op.array], s.code
-    good = inside(s, op) if needs_bounds(s, op) else "true"
+    good = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
     size, last = element_bytes(array.dtype), len(op.shape) - 1
     packed = packed_strides(op.shape, size)
     for d in range(0 if op.packed else last, last + 1):

@@ -10,10 +10,10 @@ from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import LaneFence, Lanes
-from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureValue
+from tegula.ops.structures import StructureAdd, StructureLoad, StructurePrefetch, StructureValue
 from tegula.types import components, is_element, scalar_of
 
-NOT_VECTORISED = (Print, Assert, LaneFence, StructureLoad, StructureValue, StructureAdd, StructureAhead)
+NOT_VECTORISED = (Print, Assert, LaneFence, StructureLoad, StructureValue, StructureAdd, StructurePrefetch)
 """The ops that are not vectorised: reports to the host, fences, and traversals of spatial structures, in which lanes
 diverge."""
 

@@ -19,7 +19,7 @@ from tegula.codegen.text import constant, register_type
 from tegula.codegen.tiles import materialise
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
-from tegula.ops.roles import WARP, PipeLoad, PipePop, PipePush, PipeRelease, Roles, ends, pipe_type
+from tegula.ops.roles import WARP, PipeLoad, PipePop, PipePush, PipeRelease, Roles, pipe_endpoints, pipe_type
 from tegula.ops.schedule import arriving
 from tegula.ops.tile import TileLoad
 from tegula.passes.overlap import WAITING
@@ -105,7 +105,7 @@ def _deadlock_flag(s: State) -> str:
 def _connect(s: State, op: Op) -> None:
     """Record the producers and consumers of each pipe, and zero its counters."""
     for value, pipe in s.pipes.items():
-        producers, consumers = ends(op, value)
+        producers, consumers = pipe_endpoints(op, value)
         counters = words(s, f"{pipe.name}: counters", 1 + 2 * len(consumers))
         s.pipes[value] = replace(
             pipe, counters=counters, producers=tuple(producers), consumers=tuple(consumers)

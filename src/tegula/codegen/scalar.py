@@ -61,7 +61,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
         parts = tuple(x for xs in operands for x in xs) if isinstance(op, VecMake) else operands[0] * n
         return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
     if isinstance(op, VecPart):
-        return tuple(operands[0][k] for k in op.picked)
+        return tuple(operands[0][k] for k in op.selected)
     if isinstance(op, TableGet):
         return (table_elements(code, op, [x for (x,) in operands], width),)
     if isinstance(op, VecExtract | VecInsert):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tegula.codegen.blocks_in_lanes import SideBySide
+from tegula.codegen.blocks_in_lanes import VectorisedKernel
 from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.scalar import Components
@@ -76,7 +76,7 @@ class State:
     tiles: dict[Value, View] = field(default_factory=dict)
     inline: dict[Value, Op] = field(default_factory=dict)
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
-    inside: dict[Op, str] = field(default_factory=dict)
+    in_bounds: dict[Op, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     destinations: dict[Value, Callable[[], View]] = field(default_factory=dict)
     own: set[Value] = field(default_factory=set)
@@ -96,7 +96,7 @@ class State:
     present: str = ""
     launched: str = ""
     assumed: dict[Value, bool] = field(default_factory=dict)
-    side_by_side: SideBySide = field(default_factory=SideBySide)
+    side_by_side: VectorisedKernel = field(default_factory=VectorisedKernel)
     role: RoleAt | None = None
     dims: list[str] = field(default_factory=list)
     loc: Location = UNKNOWN

@@ -8,7 +8,13 @@ from tegula.codegen.scalar import PACKED, Components
 from tegula.codegen.sites import TABLE_SLOT
 from tegula.codegen.state import State
 from tegula.codegen.text import memory_type, vector_of
-from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import (
+    StructureAdd,
+    StructureLoad,
+    StructurePrefetch,
+    StructureTable,
+    StructureValue,
+)
 from tegula.target import CudaTarget
 from tegula.types import VecType, bool_, components, element_bytes, scalar_of
 
@@ -52,8 +58,8 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
     return tuple(values)
 
 
-def structure_ahead(s: State, op: StructureAhead) -> None:
-    """Lower `structure.ahead`; GPUs hide the time of reads by other threads."""
+def structure_prefetch(s: State, op: StructurePrefetch) -> None:
+    """Lower `structure.prefetch`; GPUs hide the time of reads by other threads."""
     if not isinstance(s.target, CudaTarget):
         pointer = s.code.emit(f"inttoptr i64 {s.scalar(op.address)} to ptr")
         s.code.call("prefetch", "p0", "void", f"ptr {pointer}, i32 0, i32 3, i32 1")

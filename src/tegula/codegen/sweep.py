@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from tegula.codegen.elements import at_once, inside, needs_bounds
+from tegula.codegen.elements import is_vectorised, needs_bounds, tile_in_bounds
 from tegula.codegen.lane_address import INTERLEAVED
 from tegula.codegen.state import State
 from tegula.ir import Op, Value
@@ -43,7 +43,7 @@ def width_for(
             op = fused(s, v)
             if components(v.type.dtype) > INTERLEAVED:  # type: ignore[union-attr]
                 return 1
-            if isinstance(op, TileMap) and not at_once(s, op):
+            if isinstance(op, TileMap) and not is_vectorised(s, op):
                 return 1
             widest = max(widest, scalar_of(v.type.dtype).bits // 8, _compute_bytes(op))  # type: ignore[union-attr]
     for t in extra:
@@ -132,9 +132,9 @@ def guarded(
         emit(False)
         return
     code = s.code
-    ok = inside(s, checked[0])
+    ok = tile_in_bounds(s, checked[0])
     for op in checked[1:]:
-        ok = code.emit(f"and i1 {ok}, {inside(s, op)}")
+        ok = code.emit(f"and i1 {ok}, {tile_in_bounds(s, op)}")
     fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
     code.branch(ok, fast, slow)
     code.define_label(fast)

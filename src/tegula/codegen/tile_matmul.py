@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tegula.codegen import tiles
 from tegula.codegen.convert import convert
-from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
+from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
 from tegula.codegen.matmul import MatmulSpec, PrefetchRegion, emit_matmul, reads_in_place, scratch_bytes
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
@@ -146,7 +146,7 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
         _call(s, op, [_packed(s, v) for v in (op.a, op.b)], into, work, accumulate, _sources(s, op))
         return
     code = s.code
-    tests = [inside(s, load) for load in loads if needs_bounds(s, load)]
+    tests = [tile_in_bounds(s, load) for load in loads if needs_bounds(s, load)]
     ok = tests[0] if tests else "true"
     for test in tests[1:]:
         ok = code.emit(f"and i1 {ok}, {test}")

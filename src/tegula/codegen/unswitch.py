@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tegula.codegen.elements import element, is_select, select_operands, taken_operand
+from tegula.codegen.elements import element, is_select, known_operand, select_operands
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.sweep import fused
@@ -64,7 +64,7 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
 def _resolved(s: State, value: Value) -> Value:
     """The tile that equals a value under the known conditions."""
     op = fused(s, value)
-    operand = taken_operand(s, op) if op is not None else None
+    operand = known_operand(s, op) if op is not None else None
     return value if operand is None or not isinstance(operand.type, TileType) else _resolved(s, operand)
 
 
@@ -78,7 +78,7 @@ def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
     op = fused(s, value)
     if not isinstance(op, TileMap):
         return
-    operand = taken_operand(s, op)
+    operand = known_operand(s, op)
     if operand is not None:
         if isinstance(operand.type, TileType):
             yield from _walk(s, operand)

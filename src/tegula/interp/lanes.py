@@ -15,9 +15,9 @@ from tegula.ops.cooperative import CooperativeCall
 from tegula.ops.debug import Assert, Breakpoint, Print, PrintTile
 from tegula.ops.gradient import Call
 from tegula.ops.lane import (
+    BlockCoordinate,
     BlockCount,
     BlockIndex,
-    BlockPlace,
     LaneCount,
     LaneFence,
     LaneIndex,
@@ -80,8 +80,8 @@ def run_logical_blocks(m: Machine, op: LogicalBlocks, mask: Mask) -> Any:
     return tuple(m.broadcast(np.array(n)) for n in (m.block, end, m.grid.hardware))
 
 
-@handles(BlockPlace)
-def run_place(m: Machine, op: BlockPlace, mask: Mask) -> Any:
+@handles(BlockCoordinate)
+def run_place(m: Machine, op: BlockCoordinate, mask: Mask) -> Any:
     *outer, rows, columns = (1, *scaled_grid(m.grid.dims, op.scale))
     number, inside = divmod(int(m.group(op.block)), rows * columns)
     group, rest = divmod(inside, op.raster * columns)

@@ -28,9 +28,9 @@ from tegula.ops.roles import (
     PipePush,
     PipeRelease,
     Roles,
-    ends,
+    describe_wait_for_pipe,
+    pipe_endpoints,
     pipe_type,
-    waiting,
 )
 from tegula.source import Location
 from tegula.types import DType, MatType, VecType
@@ -60,7 +60,7 @@ class PipeState(Connected):
 
     def connect(self, roles: Op, value: Value) -> None:
         """Record the producers and consumers of the pipe, and whether ops release its stages."""
-        self.producers, consumers = ends(roles, value)
+        self.producers, consumers = pipe_endpoints(roles, value)
         self.popped = dict.fromkeys(consumers, 0)
         self.released = dict.fromkeys(consumers, 0)
         releases = [o for o in roles.walk() if isinstance(o, PipeRelease) and o.pipe is value]
@@ -138,7 +138,9 @@ class PipeWait:
     def text(self, role: int, name: str, awaited_roles: Sequence[tuple[str, bool]]) -> str:
         """The reason why the role is blocked, for messages."""
         item = self.pipe.filled if self.fills else self.pipe.popped[role]
-        return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, awaited_roles)
+        return describe_wait_for_pipe(
+            name, self.pipe.name, len(self.pipe.stages), self.fills, item, awaited_roles
+        )
 
 
 class RoleScheduler:

@@ -10,7 +10,13 @@ import numpy as np
 from tegula.handles import HOST
 from tegula.interp.machine import Machine, Mask, handles
 from tegula.ops.base import element
-from tegula.ops.structures import StructureAdd, StructureAhead, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import (
+    StructureAdd,
+    StructureLoad,
+    StructurePrefetch,
+    StructureTable,
+    StructureValue,
+)
 from tegula.types import components, element_bytes, element_shape, scalar_of, to_numpy
 
 
@@ -29,8 +35,8 @@ def run_load(m: Machine, op: StructureLoad | StructureValue, mask: Mask) -> Any:
     return out
 
 
-@handles(StructureAhead)
-def run_ahead(m: Machine, op: StructureAhead, mask: Mask) -> None:
+@handles(StructurePrefetch)
+def run_ahead(m: Machine, op: StructurePrefetch, mask: Mask) -> None:
     """A prefetch has no effect on values."""
 
 

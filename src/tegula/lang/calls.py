@@ -52,12 +52,12 @@ from tegula.lang.static_parts import with_known_parts
 from tegula.lang.structs import construct
 from tegula.lang.thread_arrays import as_argument, changed_arrays, kind_of, mark
 from tegula.ops import PUBLIC
-from tegula.ops.base import FIELDWISE, USES, cast_help
+from tegula.ops.base import FIELDWISE, USAGE_HELP, cast_help
 from tegula.ops.build_vector import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
-from tegula.ops.structs import Fields, as_general, call_by_field, has_struct, rebuilt
+from tegula.ops.structs import Fields, as_general, call_by_field, has_struct, with_parts
 from tegula.ops.vector import VecMake
 from tegula.signature import ElementPattern, scalar_bound
 from tegula.source import Location
@@ -221,7 +221,7 @@ class Calls(TracerState):
         if x is only:
             only = None
         if isinstance(x, tuple):
-            return rebuilt(x, (self.constants(part, only) for part in x))
+            return with_parts(x, (self.constants(part, only) for part in x))
         if isinstance(x, dict):
             return {key: self.constants(part, only) for key, part in x.items()}
         if isinstance(x, slice):
@@ -380,7 +380,7 @@ class Calls(TracerState):
         if isinstance(x, FUNCTIONS):
             return FunctionArgument(self, x, node)
         if isinstance(x, tuple):
-            return rebuilt(x, [self.argument(part, node) for part in x])
+            return with_parts(x, [self.argument(part, node) for part in x])
         if isinstance(x, np.generic):
             return self.builder.const(x.item(), from_numpy(x.dtype))
         return x
@@ -419,7 +419,7 @@ class Calls(TracerState):
         function's signature; "" if the error states the expected type."""
         if rule.error not in ("TypeMismatch", "OutOfRange") or rule.expected is not None:
             return ""
-        use = USES.get(type(rule.culprit.type), "") if isinstance(rule.culprit, Value) else ""
+        use = USAGE_HELP.get(type(rule.culprit.type), "") if isinstance(rule.culprit, Value) else ""
         return f"{use}; {signature(name, function)}" if use else signature(name, function)
 
     def call_library(self, builder: OpBuilder, name: str, args: list[Any]) -> Any:
@@ -670,7 +670,7 @@ class Calls(TracerState):
     def _bind_parameter(self, x: Any, dtype: Any = None) -> Any:
         """The binding of an argument in the callee: tiles by reference, literals with their type."""
         if isinstance(x, tuple):
-            return rebuilt(x, map(self._bind_parameter, x))
+            return with_parts(x, map(self._bind_parameter, x))
         if isinstance(x, LITERALS):
             return self.builder.value(x, dtype)
         if isinstance(x, Value) and isinstance(x.type, BufType):

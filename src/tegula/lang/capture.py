@@ -16,7 +16,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture, suggestion
 from tegula.lang.definition import FuncDef, PublicFunction, PublicNamespace
 from tegula.ops import PUBLIC
-from tegula.ops.builder import DESCRIBED
+from tegula.ops.builder import DESCRIPTIONS
 from tegula.ops.structs import NamedItems
 from tegula.ops.table import MAX_TABLE_ELEMENTS
 from tegula.source import Location
@@ -114,7 +114,7 @@ class Opaque:
         return self.name
 
 
-DESCRIBED.update(
+DESCRIPTIONS.update(
     {
         Builtin: lambda x: f"the function {x.name}",
         PublicFunction: lambda x: f"the function {x.name}",

@@ -12,7 +12,7 @@ from tegula.declaration import Parts, Rule, Variant
 from tegula.errors import OutsideKernel, TypeMismatch
 from tegula.lang.annotations import TileAnnotation, resolve
 from tegula.lang.definition import Definition, FuncDef
-from tegula.ops.documented import Kind, Row, assembled, in_rows, joined, split
+from tegula.ops.documented import Kind, Row, assembled, group_parameters, joined, split
 from tegula.signature import (
     PATTERNS,
     ConstantPattern,
@@ -67,7 +67,7 @@ class CooperativeDef(FuncDef, Parts):
     def rows(self) -> list[Row]:
         """The parameters with the errors that the signature implies: for constants, and for tiles that are changed."""
         kinds = [(ConstantPattern, CONSTANT), (InOutPattern, CHANGED)]
-        return in_rows(
+        return group_parameters(
             (next((kind for cls, kind in kinds if isinstance(pattern, cls)), None), name)
             for name, pattern in self.patterns.items()
         )

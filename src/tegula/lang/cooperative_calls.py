@@ -22,7 +22,7 @@ from tegula.ops.cooperative import CooperativeCall, rule_region
 from tegula.ops.gradient import adjoint_type, has_adjoint
 from tegula.ops.lane import LaneUniform
 from tegula.ops.scalar import Add
-from tegula.ops.structs import Columns, grouped
+from tegula.ops.structs import Columns, struct_from_leaves
 from tegula.ops.tile import TileEmpty, TileFull, TileMarkPartial, TileReshape, TileSlice
 from tegula.signature import (
     ConstantPattern,
@@ -171,7 +171,7 @@ class _Call:
         """The values of the parameters in a program, with leaves regrouped to tiles of structs."""
         structs = dict(known)
         for name, (struct, leaves) in self.structs.items():
-            structs[name] = grouped(Columns, struct, iter([known[leaf] for leaf in leaves]))
+            structs[name] = struct_from_leaves(Columns, struct, iter([known[leaf] for leaf in leaves]))
         return structs
 
     @property

@@ -31,7 +31,7 @@ from tegula.ops import scalar as S
 from tegula.ops.builder import LITERALS, MAX_VECTOR
 from tegula.ops.control import If, Yield
 from tegula.ops.literals import SYMBOLS
-from tegula.ops.structs import INPLACE, Columns, Fields, NamedItems, StructValue
+from tegula.ops.structs import INPLACE_OPERATORS, Columns, Fields, NamedItems, StructValue
 from tegula.source import Location
 from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
 
@@ -285,7 +285,7 @@ class Expressions(StructAccesses):
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
         """The value of a binary operator."""
         if isinstance(left, Columns) or isinstance(right, Columns):
-            if op not in INPLACE:
+            if op not in INPLACE_OPERATORS:
                 raise TypeRule(
                     f"'{SYMBOLS[op]}' is not defined for tiles of structs", "the operators are + and -"
                 )

@@ -33,7 +33,14 @@ from tegula.lang.state import (
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.scalar import Select
-from tegula.ops.structs import Fields, alike, convert_to_common_struct, leaves, rebuilt, regrouped
+from tegula.ops.structs import (
+    Fields,
+    convert_to_common_struct,
+    leaves,
+    same_structure,
+    unflatten_like,
+    with_parts,
+)
 from tegula.ops.tile import TileEmpty, TileFillAbsent
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
@@ -124,7 +131,7 @@ class Joins(Expressions):
 
     def _merge_bound(self, name: str, a: Binding, b: Binding, p: Path, q: Path) -> Merge:
         a, b = convert_to_common_struct(a, b)
-        if alike(a, b):
+        if same_structure(a, b):
             return self._merge_tuples(name, a, list(zip(a, b, strict=True)), p, q)
         if isinstance(a, tuple) and b is _DEAD or isinstance(b, tuple) and a is _DEAD:
             parts = [(x, _DEAD) for x in a] if isinstance(a, tuple) else [(_DEAD, x) for x in b]
@@ -160,7 +167,7 @@ class Joins(Expressions):
         return Merge(
             [v for m in merges for v in m.first],
             [v for m in merges for v in m.second],
-            lambda results: rebuilt(like, [m.rebuild(results) for m in merges]),
+            lambda results: with_parts(like, [m.rebuild(results) for m in merges]),
         )
 
     def _selectable(self, x: Binding, path: Path, like: Type | None) -> Value | None:
@@ -260,7 +267,7 @@ class Joins(Expressions):
         if not isinstance(first, Value) and type(first) is type(second) and first == second:
             return first
         tuples = isinstance(first, tuple) or isinstance(second, tuple)
-        if tuples and not (alike(first, second) and len(leaves(first)) == len(leaves(second))):
+        if tuples and not (same_structure(first, second) and len(leaves(first)) == len(leaves(second))):
             message = f"the operands of a conditional expression are {describe_type(first)} and {describe_type(second)}"
             raise E.TypeMismatch(self.location(node), what=message)
         parts = [
@@ -277,7 +284,7 @@ class Joins(Expressions):
                     self.builder.emit(Yield, [pair[side] for pair in yielded])
             chosen = self.builder.emit(If, [test], None, regions)
         results = iter(chosen)
-        return regrouped(first, iter([part.rebuild(results) for part in parts]))
+        return unflatten_like(first, iter([part.rebuild(results) for part in parts]))
 
     def _part(
         self, node: ast.IfExp, test: Value, regions: tuple[Region, Region], pair: tuple[Any, Any]

@@ -43,7 +43,7 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Select
-from tegula.ops.structs import Columns, StructValue, alike, leaves, rebuilt
+from tegula.ops.structs import Columns, StructValue, leaves, same_structure, with_parts
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE_HELP = "move the 'else' block after the loop, under an if where the loop may break"
@@ -537,7 +537,7 @@ class Loops(Branches):
                     return None
                 parts.append(carried)
             values = [v for p in parts for v in p.values]
-            return CarriedName(name, x, values, lambda args: rebuilt(x, [p.start(args) for p in parts]))
+            return CarriedName(name, x, values, lambda args: with_parts(x, [p.start(args) for p in parts]))
         return None
 
     def _invariant(self, name: str, x: Binding) -> CarriedName:
@@ -661,7 +661,7 @@ class Loops(Branches):
 
     def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(before, tuple) and isinstance(end, tuple):
-            return rebuilt(end, [self._result(x, y, results) for x, y in zip(before, end, strict=True)])
+            return with_parts(end, [self._result(x, y, results) for x, y in zip(before, end, strict=True)])
         if is_invariant(end):
             return end
         result = next(results)
@@ -737,7 +737,7 @@ class Loops(Branches):
 
     def _result_binding(self, name: str, x: Binding, results: Iterator[Value]) -> Binding:
         if isinstance(x, tuple):
-            return rebuilt(x, [self._result_binding(name, part, results) for part in x])
+            return with_parts(x, [self._result_binding(name, part, results) for part in x])
         if is_invariant(x):
             return x
         result = next(results)
@@ -775,7 +775,7 @@ def _same_structure(before: Binding, end: Binding) -> bool:
     """Whether two bindings have the same structure of nested tuples."""
     if not isinstance(before, tuple) or not isinstance(end, tuple):
         return isinstance(before, tuple) == isinstance(end, tuple) or isinstance(end, MARKS)
-    return alike(before, end) and all(map(_same_structure, before, end))
+    return same_structure(before, end) and all(map(_same_structure, before, end))
 
 
 def is_invariant(x: Binding) -> bool:

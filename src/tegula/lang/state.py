@@ -17,9 +17,9 @@ from tegula.lang.aliases import JoinedObjects
 from tegula.lang.flow import Flow
 from tegula.lang.thread_arrays import kind_of
 from tegula.ops.buffer import BufNew
-from tegula.ops.builder import DESCRIBED, LITERALS
+from tegula.ops.builder import DESCRIPTIONS, LITERALS
 from tegula.ops.indexing import KernelBuilder
-from tegula.ops.structs import Fields, rebuilt
+from tegula.ops.structs import Fields, with_parts
 from tegula.source import FunctionSource, Location
 from tegula.types import (
     ArrayType,
@@ -139,7 +139,7 @@ class LocalFunction:
         return self.tree.name
 
 
-DESCRIBED[LocalFunction] = lambda x: f"the function {x.name}"
+DESCRIPTIONS[LocalFunction] = lambda x: f"the function {x.name}"
 
 
 class TracerState(ABC):
@@ -298,7 +298,7 @@ class TracerState(ABC):
     def bound(self, x: Binding) -> Binding:
         """A binding with its literals as values, in tuples too."""
         if isinstance(x, tuple):
-            return rebuilt(x, [part if isinstance(part, LITERALS) else self.bound(part) for part in x])
+            return with_parts(x, [part if isinstance(part, LITERALS) else self.bound(part) for part in x])
         if isinstance(x, LITERALS):
             return self.builder.value(x)
         if not isinstance(x, Value):

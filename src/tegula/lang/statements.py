@@ -20,7 +20,7 @@ from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunc
 from tegula.lang.thread_arrays import check_changed, kind_of
 from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import is_atomic, neutral
-from tegula.ops.structs import Columns, Fields, StructValue, rebuilt
+from tegula.ops.structs import Columns, Fields, StructValue, with_parts
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
 
 UNSUPPORTED = {
@@ -112,7 +112,7 @@ class Statements(RoleTracer):
     def _returned(self, x: Any) -> Any:
         """The result of a function: shared tiles by reference, other tiles by value."""
         if isinstance(x, tuple):
-            return rebuilt(x, map(self._returned, x))
+            return with_parts(x, map(self._returned, x))
         if isinstance(x, Value) and x in self.has_name_if:
             x = self.bound(x)
             self.objects.discard(x)

@@ -16,7 +16,7 @@ from tegula.lang.overloads import Parameter
 from tegula.ops.build_by_index import IndexedArray
 from tegula.ops.builder import operand_text
 from tegula.ops.indexing import KernelBuilder
-from tegula.ops.structs import Columns, Fields, StructValue, grouped
+from tegula.ops.structs import Columns, Fields, StructValue, struct_from_leaves
 from tegula.source import Location
 from tegula.structs import FieldType, StructType
 from tegula.types import int32, is_element
@@ -156,7 +156,7 @@ def _binding(name: str, annotation: Any, rest: Iterator[Value], bound: Mapping[s
         return StructValue(annotation, parts)
     if isinstance(annotation, ArrayAnnotation) and isinstance(annotation.dtype, StructType):
         is_absent = all(f"{name}.{leaf.name}" in bound for leaf in annotation.dtype.leaves)
-        return None if is_absent else grouped(Columns, annotation.dtype, rest)
+        return None if is_absent else struct_from_leaves(Columns, annotation.dtype, rest)
     if name in bound:
         return bound[name]
     if isinstance(annotation, IndexedAnnotation):

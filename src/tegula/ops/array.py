@@ -18,14 +18,14 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 
 
 def refuse_unless_sum(op: Any, value: Value, b: GradientBuilder) -> None:
-    """Refuse the gradient of an atomic update if the array or the value has a gradient, unless the update adds or
-    subtracts."""
+    """Refuse the gradient of an atomic update that neither adds nor subtracts, if the array or the value has a
+    gradient."""
     if op.op not in ("add", "sub") and (b.needs_adjoint(value) or b.needs_adjoint(op.array)):
         b.refuse(op, f"atomic {op.op} has no derivative")
 
 
 def array_type(t: Type) -> ArrayType:
-    """The type as an array type; TypeRule otherwise."""
+    """The type as an array type; raises TypeRule for any other type."""
     require(isinstance(t, ArrayType), f"expected an array, got {t}")
     assert isinstance(t, ArrayType)
     return t
@@ -58,9 +58,9 @@ class ArrayLoad(ElementAccess):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        at = [b.primal(i) for i in self.indices]
+        indices = [b.primal(i) for i in self.indices]
         shadow = b.shadow(self.array)
-        operands = [shadow, b.stored_as(g, shadow), *at]
+        operands = [shadow, b.stored_as(g, shadow), *indices]
         if b.is_uniform_op(self):
             b.in_first_lane(lambda: b.emit(ArrayAtomic, operands, {"op": "add"}))
         else:
@@ -85,14 +85,14 @@ class ArrayStore(ElementAccess):
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        array, at = b.shadow(self.array), [b.primal(i) for i in self.indices]
+        array, indices = b.shadow(self.array), [b.primal(i) for i in self.indices]
         if b.is_uniform_op(self):
-            g = b.load_and_clear(array, at)
+            g = b.load_and_clear(array, indices)
         else:
-            # If several lanes stored to one element, only one of them takes its gradient.
+            # If several lanes stored to one element, only one of the lanes takes the element's gradient.
             zero = b.zero(array_type(array.type).dtype)
-            g = b.widened(b.one(ArrayAtomic, [array, zero, *at], {"op": "exch"}))
-        return (None, g, *[None] * len(at))
+            g = b.widened(b.one(ArrayAtomic, [array, zero, *indices], {"op": "exch"}))
+        return (None, g, *[None] * len(indices))
 
 
 class ArrayAtomic(ElementAccess, AtomicUpdate):
@@ -187,16 +187,17 @@ class ArrayView(Op):
         return [ArrayType(array.dtype, rank)]
 
     def lengths(self) -> Iterator[tuple[int, int]]:
-        """The positions in `bounds` of lengths that equal the array's own, each with its dimension."""
-        at = 0
+        """Pairs (position in `bounds`, dimension) for all slices whose length is the length of the array's
+        dimension."""
+        position = 0
         for dim, entry in enumerate(self.spec):
             if entry == "index":
-                at += 1
+                position += 1
                 continue
-            count = self.bounds[at + 1].owner
+            count = self.bounds[position + 1].owner
             if isinstance(count, ArrayShape) and count.array is self.array and count.dim == dim:
-                yield at + 1, dim
-            at += 2
+                yield position + 1, dim
+            position += 2
 
 
 class ArrayShape(Op):

@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 
-def _require_places(op: ScatteredAccess) -> TileType:
+def _require_coordinates(op: ScatteredAccess) -> TileType:
     """The type of the tile of coordinates; TypeRule unless all coordinates and the selection agree in shape."""
-    array, indices = array_type(op.array.type), tile_type(op.where.type)
-    require(indices.dtype == bool_, f"the selection must be a tile of bool, got {indices}")
+    array, selection_type = array_type(op.array.type), tile_type(op.where.type)
+    require(selection_type.dtype == bool_, f"the selection must be a tile of bool, got {selection_type}")
     require(
         len(op.at) == array.ndim, f"{len(op.at)} coordinates do not index an array of {array.ndim} dimensions"
     )
     for v in op.at:
-        require(tile_type(v.type) == TileType(int64, indices.shape), f"a coordinate is {v.type}, not int64")
-    return indices
+        require(
+            tile_type(v.type) == TileType(int64, selection_type.shape), f"a coordinate is {v.type}, not int64"
+        )
+    return selection_type
 
 
 def _require_stored(op: ScatteredAccess, tile: Value) -> TileType:
@@ -35,7 +37,7 @@ def _require_stored(op: ScatteredAccess, tile: Value) -> TileType:
     if expected != t.dtype:
         help = f"convert the tile: tg.tile_astype(..., tg.{expected})"
         raise TypeRule(f"the array holds {expected}, the tile {t.dtype}", help)
-    shape = _require_places(op).shape
+    shape = _require_coordinates(op).shape
     require(t.shape == shape, f"the tile has shape {t.shape}, its coordinates {shape}")
     return t
 
@@ -61,7 +63,7 @@ class ArrayGather(ScatteredAccess):
     def infer(self) -> Sequence[Type]:
         dtype = array_type(self.array.type).dtype
         require(self.fill.type == dtype, f"the fill value must be {dtype}, got {self.fill.type}")
-        return [TileType(dtype, _require_places(self).shape)]
+        return [TileType(dtype, _require_coordinates(self).shape)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -73,7 +75,7 @@ class ArrayGather(ScatteredAccess):
 
 
 class ArrayScatter(ScatteredAccess):
-    """Writes the elements of a tile to coordinates of an array. Operands: array, tile, selection (a tile of bool), one
+    """Writes the elements of a tile to an array at coordinates. Operands: array, tile, selection (a tile of bool), one
     tile of int64 coordinates per dimension. Elements that are not selected, absent or outside of the array are
     dropped."""
 
@@ -95,17 +97,17 @@ class ArrayScatter(ScatteredAccess):
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        array, like, coordinates = b.shadow(self.array), adjoint_of(self.tile), _index_values(self, b)
-        g = _gradients(b, array, like, coordinates)
-        stored = TileType(array_type(array.type).dtype, like.shape, like.partial)
+        array, adjoint_type, coordinates = b.shadow(self.array), adjoint_of(self.tile), _index_values(self, b)
+        g = _load_gradients(b, array, adjoint_type, coordinates)
+        stored = TileType(array_type(array.type).dtype, adjoint_type.shape, adjoint_type.partial)
         b.emit(ArrayScatter, [array, b.zero(stored), *coordinates])
         return (None, g, *[None] * len(coordinates))
 
 
 class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
-    """Updates the elements at coordinates of an array, each atomically. Operands: array, tile, selection (a tile of
-    bool), one tile of int64 coordinates per dimension. Attribute `op`: add, min, max or exch. The result holds the
-    previous elements, 0 for dropped elements."""
+    """Atomically updates the elements of an array at coordinates. Operands: array, tile, selection (a tile of bool),
+    one tile of int64 coordinates per dimension. Attribute `op`: add, min, max or exch. The result holds the previous
+    elements, 0 for dropped elements."""
 
     __slots__ = ()
     NAME = "array.scatter_atomic"
@@ -134,14 +136,13 @@ class ArrayScatterAtomic(ScatteredAccess, AtomicUpdate):
         coordinates = _index_values(self, b)
         return (
             None,
-            _gradients(b, b.shadow(self.array), adjoint_of(self.tile), coordinates),
+            _load_gradients(b, b.shadow(self.array), adjoint_of(self.tile), coordinates),
             *[None] * len(coordinates),
         )
 
 
 class ArrayScatterCas(ScatteredAccess, AtomicUpdate):
-    """Compares and swaps the elements at coordinates of an array, each atomically: replaces the elements that are
-    bitwise equal to the expected elements.
+    """Atomically replaces the elements of an array at coordinates that are bitwise equal to the expected elements.
     Operands: array, new elements, expected elements, selection (a tile of bool), one tile of int64 coordinates per
     dimension. The result holds the previous elements, 0 for dropped elements."""
 
@@ -175,7 +176,9 @@ def _index_values(op: ScatteredAccess, b: GradientBuilder) -> list[Value]:
     return [b.primal(v) for v in (op.where, *op.at)]
 
 
-def _gradients(b: GradientBuilder, array: Value, like: TileType, coordinates: Sequence[Value]) -> Value:
+def _load_gradients(
+    b: GradientBuilder, array: Value, adjoint_type: TileType, coordinates: Sequence[Value]
+) -> Value:
     """The elements of an array of gradients in the type of a tile's adjoint; 0 for dropped elements."""
     zero = b.const(0.0, array_type(array.type).dtype)
-    return b.fitted(b.widened(b.one(ArrayGather, [array, zero, *coordinates])), like)
+    return b.fitted(b.widened(b.one(ArrayGather, [array, zero, *coordinates])), adjoint_type)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PUBLIC: dict[str, Callable[..., Any]] = {}
 FAMILIES: dict[str, Family] = {}
-"""The family of public functions whose docstrings share text, by the function's name."""
+"""The family of each public function whose docstring shares text with other functions, by the function's name."""
 
 STAR_ARGUMENTS: dict[str, tuple[str, ...]] = {}
 """The names of the arguments of a public function's `*` parameter, by the function's name."""
@@ -46,7 +46,8 @@ FIELDWISE: dict[str, FieldWise] = {}
 def public(
     name: str, family: Family | None = None, fields: FieldWise | None = None, rest: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a build function available to kernels as `tg.<name>`. `fields`: the treatment of struct arguments.
+    """Return a decorator that makes a build function available to kernels as `tg.<name>`. `fields`: the treatment of
+    struct arguments.
 
     The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring, the kinds of
     its parameters and its family are the public documentation (`ops/documented.py`). `rest`: the keyword names of a `*`
@@ -93,7 +94,7 @@ def require_components(t: VecType | MatType) -> None:
     )
 
 
-USES: dict[type, str] = {
+USAGE_HELP: dict[type, str] = {
     ArrayType: "read one of its elements, as in a[i], or a tile, as in tg.tile_load(a, shape=32)",
     TileType: "take one of its elements, as in t[0], or use a function of tiles",
     BufType: "take one of its elements, as in t[0], or use a function of tiles",
@@ -109,9 +110,9 @@ def types(values: Sequence[Value]) -> list[Type]:
 
 
 def element(t: Type) -> ElementType:
-    """The type as an element type; TypeRule otherwise."""
+    """The type as an element type; raises TypeRule for any other type."""
     if not is_element(t):
-        raise TypeRule(f"expected a scalar, vector or matrix, got {t}", USES.get(type(t), ""))
+        raise TypeRule(f"expected a scalar, vector or matrix, got {t}", USAGE_HELP.get(type(t), ""))
     return t
 
 

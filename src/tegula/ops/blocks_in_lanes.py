@@ -12,10 +12,10 @@ from tegula.types import TileType, Type, bool_, int64
 
 
 class TileAddress(Op):
-    """The memory of a tile in an array: whether all elements are in bounds, and whether the elements of each row, or
-    with attribute `packed` all elements, are adjacent (one bool); the address of the first element, and the stride of
-    each dimension but the last in bytes (int64). Operands: array, one offset per dimension. Attributes: the tile's
-    `shape`; `bounds_check` and `aligned` as in `tile.load`."""
+    """The memory of a tile in an array. Results: a bool, whether all elements are in bounds and the elements of each
+    row (with attribute `packed`, all elements) are adjacent; the address of the first element, and the stride of each
+    dimension but the last in bytes (int64). Operands: array, one offset per dimension. Attributes: the tile's `shape`;
+    `bounds_check` and `aligned` as in `tile.load`."""
 
     __slots__ = ()
     NAME = "tile.address"
@@ -73,5 +73,5 @@ def _check(tiles: TileType, addresses: Type, strides: int) -> None:
     """Require one address per lane and one stride per dimension of a tile but the last."""
     require(
         addresses == TileType(int64, tiles.shape[-1:]) and strides == len(tiles.shape) - 2,
-        f"the tiles {tiles} need an address each and {len(tiles.shape) - 2} strides, got {addresses} and {strides}",
+        f"tiles {tiles} need an address per lane and {len(tiles.shape) - 2} strides, got {addresses} and {strides}",
     )

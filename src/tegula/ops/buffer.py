@@ -1,7 +1,7 @@
 """Tile buffers: mutable tile objects, their views, element access.
 
-A name bound to a tile is a buffer in newly traced IR; `passes/promote_buffers.py` turns buffers that have no aliases
-and no element-wise writes back into values.
+A name bound to a tile is a buffer in newly traced IR; `passes/promote_buffers.py` promotes buffers without aliases and
+without element-wise writes to values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Attrs = Mapping[str, Any]
 UPDATES = ("add", "sub", "and", "or", "xor")
-IN_ANY_ORDER = ("and", "or", "xor", "min", "max")
+COMMUTATIVE = ("and", "or", "xor", "min", "max")
 """The kinds of atomic updates for which the order of updates of the same kind does not change the result."""
 
 
@@ -42,11 +42,11 @@ def commute(first: str, second: str) -> bool:
     rounding of floats, whose order is unspecified."""
     if first in ("add", "sub"):
         return second in ("add", "sub")
-    return first == second and first in IN_ANY_ORDER
+    return first == second and first in COMMUTATIVE
 
 
 def buffer_type(t: Type) -> BufType:
-    """The type as a buffer type; TypeRule otherwise."""
+    """The type as a buffer type; raises TypeRule for any other type."""
     require(isinstance(t, BufType), f"expected a tile, got {t}")
     assert isinstance(t, BufType)
     return t
@@ -160,41 +160,40 @@ def is_swizzled(buffer: Value) -> bool:
 
 
 Layout = list[tuple[int, int, int]]
-"""For each dimension of a view: its length, the dimension of the source that it runs along, and its step there."""
+"""For each dimension of a view: (length, dimension of the source that the dimension runs along, step in the source)."""
 
 
 def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
-    """The layout of a view's elements, in row-major order, in another shape; None if a new dimension would have to run
-    along two dimensions. A layout exists for every reshape that NumPy performs without a copy."""
-    rest = _even_runs(view)
-    out: Layout = []
+    """The layout of a view reshaped in row-major order; None if a dimension of the new shape would run along two
+    dimensions of the source. A layout exists for every reshape that NumPy performs without a copy."""
+    remaining = _merge_dimensions(view)
+    dimensions: Layout = []
     for n in reversed(shape):
         if n == 1:
-            out.append((1, view[0][1], 1))
+            dimensions.append((1, view[0][1], 1))
             continue
-        if not rest:
+        if not remaining:
             return None
-        length, dim, step = rest.pop()
+        length, dim, step = remaining.pop()
         if length % n:
             return None
-        out.append((n, dim, step))
+        dimensions.append((n, dim, step))
         if length > n:
-            rest.append((length // n, dim, step * n))
-    return None if rest else out[::-1]
+            remaining.append((length // n, dim, step * n))
+    return None if remaining else dimensions[::-1]
 
 
-def _even_runs(view: Layout) -> Layout:
-    """The layout with neighbouring dimensions merged where one stride covers both, and without dimensions of length
-    1."""
-    out: Layout = []
+def _merge_dimensions(view: Layout) -> Layout:
+    """The layout without dimensions of length 1, where neighbouring dimensions that one step describes are merged."""
+    merged: Layout = []
     for length, dim, step in view:
         if length == 1:
             continue
-        if out and out[-1][1:] == (dim, step * length):
-            out[-1] = (out[-1][0] * length, dim, step)
+        if merged and merged[-1][1:] == (dim, step * length):
+            merged[-1] = (merged[-1][0] * length, dim, step)
         else:
-            out.append((length, dim, step))
-    return out
+            merged.append((length, dim, step))
+    return merged
 
 
 def is_packed(buffer: Value) -> bool:
@@ -202,13 +201,13 @@ def is_packed(buffer: Value) -> bool:
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return True
-    base = buffer_type(owner.buffer.type).shape
+    source_shape = buffer_type(owner.buffer.type).shape
     if not is_packed(owner.buffer):
         return False
     expected = 1
     for n, dim, step in reversed(list(zip(owner.shape, owner.dims, owner.steps, strict=True))):
         stride = step
-        for extent in base[dim + 1 :] if dim >= 0 else ():
+        for extent in source_shape[dim + 1 :] if dim >= 0 else ():
             stride *= extent
         if n > 1 and (dim < 0 or stride != expected):
             return False
@@ -241,7 +240,7 @@ class BufReshape(ViewLike):
 
 
 def accessed(tile: BufType | TileType, indices: Sequence[Type]) -> ElementType:
-    """The type of t[i, ...]: the element type, or the type of a component or row if there are more indices than
+    """The type of t[i, ...]: the element type, or the type of a component or a matrix row if the indices exceed the
     dimensions."""
     extra = len(indices) - len(tile.shape)
     t = tile.dtype
@@ -296,15 +295,15 @@ class BufSet(ElementAccess):
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        shadow, at = b.shadow(self.buffer), [b.primal(i) for i in self.indices]
-        zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in at]))
+        shadow, indices = b.shadow(self.buffer), [b.primal(i) for i in self.indices]
+        zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in indices]))
         if b.is_uniform_op(self):
-            g = b.one(BufGet, [shadow, *at])
-            b.emit(BufSet, [shadow, zero, *at])
+            g = b.one(BufGet, [shadow, *indices])
+            b.emit(BufSet, [shadow, zero, *indices])
         else:
             b.check_writers(self, self.value, self.indices)
-            g = b.one(BufExchange, [shadow, zero, *at])
-        return (None, g, *[None] * len(at))
+            g = b.one(BufExchange, [shadow, zero, *indices])
+        return (None, g, *[None] * len(indices))
 
 
 class BufUpdate(ElementAccess, AtomicUpdate):

@@ -1,4 +1,4 @@
-"""Quaternions, transforms and matrices from their parts, in the language."""
+"""Constructors of quaternions and transforms, in the language."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tegula.ops.builder import OpBuilder, Operand
 from tegula.types import DType, VecType, element_type, float32, is_element, scalar_of
 
 
-def _of(b: OpBuilder, algebra: Algebra, args: Sequence[Operand], dtype: Operand) -> Value:
+def _construct(b: OpBuilder, algebra: Algebra, args: Sequence[Operand], dtype: Operand) -> Value:
     """An element of an algebra from its components and parts, or zeros."""
     typed = [x.type for x in args if isinstance(x, Value) and is_element(x.type)]
-    scalar = _floats(algebra, dtype) if dtype is not None else scalar_of(typed[0]) if typed else float32
+    scalar = _float_dtype(algebra, dtype) if dtype is not None else scalar_of(typed[0]) if typed else float32
     require(scalar.is_float, f"the components of a {algebra.name} must be floats, not {scalar}")
     return composite(b, VecType(algebra.length, scalar, algebra), args)
 
 
-def _floats(algebra: Algebra, dtype: Operand) -> DType:
+def _float_dtype(algebra: Algebra, dtype: Operand) -> DType:
     scalar = element_type(dtype)
     if not isinstance(scalar, DType) or not scalar.is_float:
         raise TypeRule(f"the components of a {algebra.name} must be floats, not {scalar}", culprit=dtype)
@@ -33,45 +33,45 @@ def quaternion(b: OpBuilder, *args: Operand, dtype: Operand = None) -> Value:
 
     Parameters:
         *args: x, y, z and w, scalars of one dtype; or a vector (3,) of the first three, and w; or a quaternion, which
-            is converted; none: zeros.
+            is converted; zeros by default.
         dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a quaternion.
     Raises:
-        type-mismatch: a component has another dtype, is not a float, or there are not 4 of them.
+        type-mismatch: a component has another dtype or is not a float, or the number of components is not 4.
         out-of-range: a literal does not fit the dtype.
     Gradient:
         each component gets the adjoint's component.
     """
-    return _of(b, QUATERNION, args, dtype)
+    return _construct(b, QUATERNION, args, dtype)
 
 
 @public("transformation")
 def transformation(b: OpBuilder, *args: Operand, dtype: Operand = None) -> Value:
-    """A transform of a translation and a rotation, which come first and last in its 7 components.
+    """A transform of a translation and a rotation: the first 3 and the last 4 of its 7 components.
 
     Parameters:
         *args: a translation, a vector (3,), and a rotation, a quaternion, the identity by default; or the 7 components;
-            or one scalar for all; or a transform, which is converted; none: zeros.
+            or one scalar for all; or a transform, which is converted; zeros by default.
         dtype: the scalar type, one of floats; by default the dtype of the first component, float32 for zeros.
     Returns:
         a transform.
     Raises:
-        type-mismatch: a component has another dtype, is not a float, or there are not 3 or 7 of them.
+        type-mismatch: a component has another dtype or is not a float, or the number of components is neither 3 nor 7.
         out-of-range: a literal does not fit the dtype.
     Gradient:
         each component gets the adjoint's component.
     """
-    return _of(b, TRANSFORM, args, dtype)
+    return _construct(b, TRANSFORM, args, dtype)
 
 
-def _unit(b: OpBuilder, algebra: Algebra, dtype: Operand) -> Value:
-    return b.of_numbers(algebra.unit, VecType(algebra.length, _floats(algebra, dtype), algebra))
+def _identity(b: OpBuilder, algebra: Algebra, dtype: Operand) -> Value:
+    return b.of_numbers(algebra.unit, VecType(algebra.length, _float_dtype(algebra, dtype), algebra))
 
 
 @public("quat_identity")
 def quat_identity(b: OpBuilder, dtype: Operand = float) -> Value:
-    """The quaternion of no rotation: (0, 0, 0, 1).
+    """The identity quaternion: (0, 0, 0, 1).
 
     Parameters:
         dtype: the scalar type, one of floats; float32 by default.
@@ -82,7 +82,7 @@ def quat_identity(b: OpBuilder, dtype: Operand = float) -> Value:
     Gradient:
         none: the result is a constant.
     """
-    return _unit(b, QUATERNION, dtype)
+    return _identity(b, QUATERNION, dtype)
 
 
 @public("transform_identity")
@@ -98,4 +98,4 @@ def transform_identity(b: OpBuilder, dtype: Operand = float) -> Value:
     Gradient:
         none: the result is a constant.
     """
-    return _unit(b, TRANSFORM, dtype)
+    return _identity(b, TRANSFORM, dtype)

@@ -13,15 +13,15 @@ from tegula.types import bool_, int64
 
 
 def reshaped(b: OpBuilder, tile: Value, shape: Sequence[int]) -> Value:
-    """The elements of a tile value under another shape, of which one length may be -1."""
+    """A tile value reshaped in row-major order; one length of the shape may be -1."""
     t = tile_type(tile.type)
     known = prod(n for n in shape if n != -1)
-    inferred = tuple(t.size // known if n == -1 else n for n in shape)
-    return tile if inferred == t.shape else b.one(TileReshape, [tile], {"shape": inferred})
+    full_shape = tuple(t.size // known if n == -1 else n for n in shape)
+    return tile if full_shape == t.shape else b.one(TileReshape, [tile], {"shape": full_shape})
 
 
-def along(b: OpBuilder, numbers: Value, rank: int, d: int) -> Value:
-    """A 1-D tile of numbers as a tile of rank `rank` that extends along dimension `d`."""
+def along_dimension(b: OpBuilder, numbers: Value, rank: int, d: int) -> Value:
+    """A 1-D tile as a tile of rank `rank` that extends along dimension `d`."""
     (n,) = tile_type(numbers.type).shape
     return reshaped(b, numbers, tuple(n if k == d else 1 for k in range(rank)))
 
@@ -29,14 +29,14 @@ def along(b: OpBuilder, numbers: Value, rank: int, d: int) -> Value:
 def coordinate(
     b: OpBuilder, shape: Sequence[int], d: int, offset: Value, numbers: Value | None = None
 ) -> Value:
-    """The coordinates along dimension `d` of a tile at an offset, a tile of int64 of `shape`. `numbers`: a 1-D tile of
-    integers that are added to the offset, instead of 0, 1 and so on."""
+    """The coordinates along dimension `d` of the elements of a tile at an offset: a tile of int64 of `shape`.
+    `numbers`: a 1-D tile of integers to add to the offset; 0, 1, ... by default."""
     if numbers is None:
         attrs = {"count": shape[d]}
         numbers = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], attrs)
     first = b.value(b.cast(offset, int64))
-    line = along(b, numbers, len(shape), d)
-    index = b.map(lambda xs: b.one(S.Add, [b.value(b.cast(xs[0], int64)), xs[1]]), [line, first])
+    along_d = along_dimension(b, numbers, len(shape), d)
+    index = b.map(lambda xs: b.one(S.Add, [b.value(b.cast(xs[0], int64)), xs[1]]), [along_d, first])
     return b.broadcast(index, shape)
 
 
@@ -45,23 +45,24 @@ def coordinates(b: OpBuilder, shape: Sequence[int], at: Sequence[Value]) -> list
     return [coordinate(b, shape, d, offset) for d, offset in enumerate(at)]
 
 
-def everywhere(b: OpBuilder, shape: Sequence[int]) -> Value:
+def select_all(b: OpBuilder, shape: Sequence[int]) -> Value:
     """The selection of all elements."""
     return b.full(shape, b.const(True, bool_))
 
 
-def selection(b: OpBuilder, mask: Operand, shape: Sequence[int], asked_by: str) -> Value:
-    """A mask as a tile of bool of a shape; TypeRule for an operand that is not a mask or does not broadcast."""
+def selection(b: OpBuilder, mask: Operand, shape: Sequence[int], function: str) -> Value:
+    """A mask broadcast to a tile of bool of a shape; raises TypeRule for an operand that is not a mask or does not
+    broadcast."""
     if mask is None:
-        return everywhere(b, shape)
+        return select_all(b, shape)
     t = tile_type(b.tile(mask).type) if b.is_tile(mask) else None
     if t is None or t.dtype != bool_:
         help = "compare elements to get a mask, as in t > 0.0"
         raise TypeRule(
-            f"the mask of {asked_by} must be a tile of bool, got {describe(mask)}", help, culprit=mask
+            f"the mask of {function} must be a tile of bool, got {describe(mask)}", help, culprit=mask
         )
     if len(t.shape) > len(shape) or any(
         n not in (1, m) for n, m in zip(reversed(t.shape), reversed(shape), strict=False)
     ):
-        raise TypeRule("", "", "ShapeMismatch", what=f"mask of {asked_by}", left=t.shape, right=tuple(shape))
+        raise TypeRule("", "", "ShapeMismatch", what=f"mask of {function}", left=t.shape, right=tuple(shape))
     return b.broadcast(b.tile(mask), shape)

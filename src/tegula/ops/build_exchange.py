@@ -8,7 +8,7 @@ from tegula.ops.base import element, public, require
 from tegula.ops.builder import OpBuilder, Operand, describe
 from tegula.ops.convert import Bitcast
 from tegula.ops.exchange import (
-    VOTERS,
+    MAX_VOTERS,
     LaneBallot,
     LaneCollect,
     LaneMatch,
@@ -21,7 +21,7 @@ from tegula.ops.lane import LaneIndex
 from tegula.ops.structs import moved
 from tegula.types import DTYPES, DType, float32, int32, scalar_of
 
-BOOLS = "count the lanes where x is true: tg.bit_count(tg.lane_ballot(x))"
+BOOLS_HELP = "count the lanes where x is true: tg.bit_count(tg.lane_ballot(x))"
 
 
 def _width(width: Operand) -> dict[str, int]:
@@ -41,7 +41,8 @@ def _exchanged_value(b: OpBuilder, x: Operand) -> Value:
 def _lane(b: OpBuilder, x: Operand, subject: str) -> Value:
     value = b.value(x)
     require(
-        isinstance(value.type, DType) and value.type.is_int, f"{subject} is an integer, got {describe(x)}"
+        isinstance(value.type, DType) and value.type.is_int,
+        f"{subject} must be an integer, got {describe(x)}",
     )
     return value
 
@@ -53,13 +54,13 @@ def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. The value of an absent lane is 0.
 
     Parameters:
-        source: the number of the lane in the segment, any integer, modulo the width.
+        source: the index of the lane in the segment, any integer, modulo the width.
     Returns:
         a value of the type of `x`.
     Raises:
         type-mismatch: `source` is not an integer.
     Gradient:
-        the adjoint, for x in the source lane; the sum of the adjoints where several lanes read one lane.
+        the adjoint, for x in the source lane; the sum of the adjoints if several lanes read one lane.
     Source:
         PTX ISA, shfl.sync.idx.
     """
@@ -68,22 +69,22 @@ def lane_shuffle(b: OpBuilder, x: OfEachThread, source: Operand, width: Width = 
 
 @public("lane_collect")
 def lane_collect(b: OpBuilder, x: NumbersOfEachThread, target: Operand, width: Width = 32) -> Value:
-    """The sum of x over the lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle where each
-    lane is the target of exactly one lane.
+    """The sum of x over the lanes of the segment whose target is this lane: the inverse of tg.lane_shuffle if each lane
+    is the target of exactly one lane.
 
     Up to 32 lanes exchange in registers on GPUs, more through shared memory. Absent lanes add nothing.
 
     Parameters:
-        target: the number of a lane in the segment, any integer, modulo the width.
+        target: the index of a lane in the segment, any integer, modulo the width.
     Returns:
-        a value of the type of `x`; 0 where no lane has this target. Lanes are added in their order.
+        a value of the type of `x`; 0 if no lane has this target. Values are added in the order of the lanes.
     Raises:
         type-mismatch: `target` is not an integer.
     Gradient:
         the adjoint of the target.
     """
     value = _exchanged_value(b, x)
-    require(not scalar_of(element(value.type)).is_bool, "sums of bools are not defined", BOOLS)
+    require(not scalar_of(element(value.type)).is_bool, "sums of bools are not defined", BOOLS_HELP)
     return b.one(LaneCollect, [value, _lane(b, target, "a lane")], _width(width))
 
 
@@ -100,14 +101,14 @@ def lane_xor(b: OpBuilder, x: OfEachThread, mask: Operand, width: Width = 32) ->
     Raises:
         type-mismatch: `mask` is not an integer.
     Gradient:
-        the adjoint of that lane.
+        the adjoint of the other lane.
     Source:
         PTX ISA, shfl.sync.bfly.
     """
     return b.one(LaneXor, [_exchanged_value(b, x), _lane(b, mask, "the mask")], _width(width))
 
 
-def _reduced(b: OpBuilder, x: Value, op: str, width: Operand) -> Value:
+def _reduce(b: OpBuilder, x: Value, op: str, width: Operand) -> Value:
     return b.one(LaneReduce, [x], {"op": op, **_width(width)})
 
 
@@ -127,30 +128,30 @@ def lane_sum(b: OpBuilder, x: NumbersOfEachThread, width: Width = 32) -> Value:
     """
     value = _exchanged_value(b, x)
     scalar = scalar_of(element(value.type))
-    require(not scalar.is_bool, "sums of bools are not defined", BOOLS)
+    require(not scalar.is_bool, "sums of bools are not defined", BOOLS_HELP)
     if not scalar.is_float or scalar.bits >= 32:
-        return _reduced(b, value, "add", width)
-    wide = b.cast(value, float32)
-    assert isinstance(wide, Value)
-    total = b.cast(_reduced(b, wide, "add", width), scalar)
+        return _reduce(b, value, "add", width)
+    in_float32 = b.cast(value, float32)
+    assert isinstance(in_float32, Value)
+    total = b.cast(_reduce(b, in_float32, "add", width), scalar)
     assert isinstance(total, Value)
     return total
 
 
-EXTREME = """The {what} x of the segment of this thread, in all of its threads; of vectors each component by itself.
+EXTREME = """The {what} x in this thread's segment, component by component, for all threads of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0. Absent lanes do not count.
+    A NaN is ignored unless all values are NaN, and -0.0 is below 0.0. Absent lanes are ignored.
 
     Returns:
         a value of the type of `x`.
     Gradient:
-        the sum of the adjoints of the segment, in equal parts to the lanes that have the extreme.
+        the sum of the adjoints of the segment, split equally between the lanes that have the extreme.
     Source:
         PTX ISA, shfl.sync and redux.sync.
     """
-FOUND = """The number in its segment of the first lane with the {what} x, in all lanes of the segment.
+ARG_EXTREME = """The index in the segment of the first lane with the {what} x, for all lanes of the segment.
 
-    A NaN loses to any number, and -0.0 is below 0.0; of NaNs alone the result is the first lane.
+    A NaN is ignored unless all values are NaN, and -0.0 is below 0.0; if all values are NaN the result is lane 0.
 
     Parameters:
         x: a scalar, of each thread.
@@ -164,9 +165,9 @@ FOUND = """The number in its segment of the first lane with the {what} x, in all
     """
 
 
-def _extreme(name: str, function: str) -> None:
+def _define_extreme(name: str, function: str) -> None:
     def build(b: OpBuilder, x: OfEachThread, width: Width = 32) -> Value:
-        return _reduced(b, _exchanged_value(b, x), name, width)
+        return _reduce(b, _exchanged_value(b, x), name, width)
 
     build.__doc__ = EXTREME.format(what=function)
     public(f"lane_{name}")(build)
@@ -174,36 +175,36 @@ def _extreme(name: str, function: str) -> None:
     def find(b: OpBuilder, x: Operand, width: Width = 32) -> Value:
         value = _exchanged_value(b, x)
         require(isinstance(value.type, DType), f"lane_arg{name} needs scalars, got {value.type}")
-        return _first(b, _is(b, value, _reduced(b, value, name, width)), width)
+        return _first_lane(b, _is_extreme(b, value, _reduce(b, value, name, width)), width)
 
-    find.__doc__ = FOUND.format(what=function)
+    find.__doc__ = ARG_EXTREME.format(what=function)
     public(f"lane_arg{name}")(find)
 
 
-_extreme("min", "smallest")
-_extreme("max", "largest")
+_define_extreme("min", "smallest")
+_define_extreme("max", "largest")
 
 
-def _is(b: OpBuilder, x: Value, best: Value) -> Value:
+def _is_extreme(b: OpBuilder, x: Value, extreme: Value) -> Value:
     """Whether x is the extreme value, with -0.0 and 0.0 distinguished; true in all lanes if the extreme is NaN."""
     dtype = scalar_of(element(x.type))
     if not dtype.is_float:
-        return b.one(S.Cmp, [x, best], {"pred": "eq"})
+        return b.one(S.Cmp, [x, extreme], {"pred": "eq"})
     bits = DTYPES[f"uint{dtype.bits}"]
-    same = b.one(S.Cmp, [b.one(Bitcast, [v], {"to": bits}) for v in (x, best)], {"pred": "eq"})
-    return b.one(S.Or, [same, b.one(S.Classify, [best], {"test": "isnan"})])
+    same_bits = b.one(S.Cmp, [b.one(Bitcast, [v], {"to": bits}) for v in (x, extreme)], {"pred": "eq"})
+    return b.one(S.Or, [same_bits, b.one(S.Classify, [extreme], {"test": "isnan"})])
 
 
-def _first(b: OpBuilder, flag: Value, width: Operand) -> Value:
-    """The number of the first lane of the segment whose flag is true."""
-    if isinstance(width, int) and width <= VOTERS:
+def _first_lane(b: OpBuilder, flag: Value, width: Operand) -> Value:
+    """The index in the segment of the first lane whose flag is true."""
+    if isinstance(width, int) and width <= MAX_VOTERS:
         votes = b.one(LaneBallot, [flag], _width(width))
         first = b.cast(b.one(S.LeadingZeros, [b.one(S.ReversedBits, [votes])]), int32)
         assert isinstance(first, Value)
         return first
     assert isinstance(width, int)
     lane = b.one(S.And, [b.one(LaneIndex, []), b.const(width - 1, int32)])
-    return _reduced(b, b.one(S.Select, [flag, lane, b.const(width, int32)]), "min", width)
+    return _reduce(b, b.one(S.Select, [flag, lane, b.const(width, int32)]), "min", width)
 
 
 @public("lane_ballot")
@@ -213,7 +214,7 @@ def lane_ballot(b: OpBuilder, flag: Operand, width: WidthOfBits = 32) -> Value:
     Parameters:
         flag: a bool or a number, true unless 0, of each thread.
     Returns:
-        a uint32; absent lanes have no bit.
+        a uint32; the bits of absent lanes are 0.
     Raises:
         type-mismatch: `flag` is not a scalar.
     Gradient:
@@ -231,7 +232,7 @@ def match_any(b: OpBuilder, x: Operand, width: WidthOfBits = 32) -> Value:
     Parameters:
         x: an integer or bool, of each thread.
     Returns:
-        a uint32; absent lanes match none.
+        a uint32; the bits of absent lanes are 0.
     Raises:
         type-mismatch: `x` is neither an integer nor a bool.
     Gradient:

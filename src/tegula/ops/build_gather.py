@@ -1,5 +1,4 @@
-"""Gathers and scatters between tiles and arrays: at indices that a tile holds, or at the elements that a mask
-selects."""
+"""Gathers and scatters between tiles and arrays: at the indices in a tile, or at the elements that a mask selects."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from tegula.ops.tile import access_types, tile_type
 from tegula.types import scalar_of
 
 
-def _indexed(
+def _coordinates_of(
     b: OpBuilder,
     a: Operand,
     shape: Sequence[int],
@@ -34,24 +33,31 @@ def _indexed(
     axis: Operand,
     name: str,
 ) -> tuple[Value, list[Value]]:
-    """An array, and the coordinates of the elements of a tile of `shape` in it, along `axis` those of `indices`."""
+    """An array, and the coordinates in the array of the elements of a tile of `shape`: at `offset`, plus `indices`
+    along `axis`."""
     array, t = array_operand(a)
-    at = offsets(b, offset, len(shape))
-    access_types(t, shape, [v.type for v in at])
+    offset_values = offsets(b, offset, len(shape))
+    access_types(t, shape, [v.type for v in offset_values])
     k = tile_axis(shape, axis, name)
     if k is None:
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
     index_tile = b.tile(indices) if b.is_tile(indices) else None
-    line = None if index_tile is None else tile_type(index_tile.type)
-    if index_tile is None or line is None or len(line.shape) != 1 or not scalar_of(line.dtype).is_int:
+    index_type = None if index_tile is None else tile_type(index_tile.type)
+    if (
+        index_tile is None
+        or index_type is None
+        or len(index_type.shape) != 1
+        or not scalar_of(index_type.dtype).is_int
+    ):
         help = "create one, as in tg.tile_arange(4, dtype=int) or tg.tile_load(numbers, shape=4)"
         message = f"indices must be a 1-D integer index tile, got {describe(indices)}"
         raise TypeRule(message, help, culprit=indices)
-    if line.shape[0] != shape[k]:
+    if index_type.shape[0] != shape[k]:
         message = f"{name}: the number of indices must equal the length of axis {k}"
-        raise TypeRule("", "", "ShapeMismatch", what=message, left=line.shape, right=tuple(shape))
+        raise TypeRule("", "", "ShapeMismatch", what=message, left=index_type.shape, right=tuple(shape))
     return array, [
-        coordinate(b, shape, d, first, index_tile if d == k else None) for d, first in enumerate(at)
+        coordinate(b, shape, d, first, index_tile if d == k else None)
+        for d, first in enumerate(offset_values)
     ]
 
 
@@ -72,7 +78,7 @@ def tile_load_indexed(
     element is loaded separately; accesses coalesce only where indices are adjacent.
 
     Parameters:
-        a: an array of as many dimensions as `shape` has lengths, of any dtype.
+        a: an array of any dtype, with one dimension for each length of `shape`.
         other: the value of elements that are not loaded or outside of the array, of the dtype of `a`; 0 by default.
     Returns:
         a tile of `shape` and the dtype of `a`.
@@ -83,10 +89,10 @@ def tile_load_indexed(
         adds to the gradient of the array, inside of it; refused (no-gradient) for `other`.
     """
     shape = constant_shape(shape)
-    array, at = _indexed(b, a, shape, indices, offset, axis, "tile_load_indexed")
+    array, offset_values = _coordinates_of(b, a, shape, indices, offset, axis, "tile_load_indexed")
     operands = [array, element_literal(b, other, array_operand(a)[1].dtype)]
     operands.append(selection(b, mask, shape, "tile_load_indexed"))
-    return stored(b, b.one(ArrayGather, [*operands, *at]), storage)
+    return stored(b, b.one(ArrayGather, [*operands, *offset_values]), storage)
 
 
 @public("tile_store_indexed", fields=moved("a", "t"))
@@ -111,16 +117,16 @@ def tile_store_indexed(
         type-mismatch: `a` is not an array, `t` is not a tile, or the dtypes or the numbers of dimensions differ.
         shape-mismatch: the number of indices differs from the tile's length along `axis`.
     Gradient:
-        the gradient of the elements of the array that were written, which is 0 afterwards; where indices are equal,
-        each of the elements of the tile gets it.
+        the gradient of the array's elements that were written, which is 0 afterwards; elements of the tile with equal
+        indices each get the gradient.
     """
     value = b.tile(t, partial=True)
     shape = tile_shape(value)
-    array, at = _indexed(b, a, shape, indices, offset, axis, "tile_store_indexed")
-    b.emit(ArrayScatter, [array, value, selection(b, mask, shape, "tile_store_indexed"), *at])
+    array, offset_values = _coordinates_of(b, a, shape, indices, offset, axis, "tile_store_indexed")
+    b.emit(ArrayScatter, [array, value, selection(b, mask, shape, "tile_store_indexed"), *offset_values])
 
 
-def _before(
+def _previous_elements(
     b: OpBuilder,
     a: Operand,
     indices: TileOfIndices,
@@ -129,11 +135,11 @@ def _before(
     axis: FirstAxis = 0,
     mask: Mask = None,
 ) -> Value:
-    """The previous values of the leaves that are not added."""
+    """The previous elements, for the leaves of a struct that cannot be added."""
     return tile_load_indexed(b, a, indices, tile_shape(b.tile(t, partial=True)), offset, axis, mask=mask)
 
 
-@public("tile_atomic_add_indexed", fields=added("a", "t", carried=_before))
+@public("tile_atomic_add_indexed", fields=added("a", "t", pass_through=_previous_elements))
 def tile_atomic_add_indexed(
     b: OpBuilder,
     a: Operand,
@@ -161,6 +167,6 @@ def tile_atomic_add_indexed(
     """
     value = b.tile(t, partial=True)
     shape = tile_shape(value)
-    array, at = _indexed(b, a, shape, indices, offset, axis, "tile_atomic_add_indexed")
+    array, offset_values = _coordinates_of(b, a, shape, indices, offset, axis, "tile_atomic_add_indexed")
     in_bounds = selection(b, mask, shape, "tile_atomic_add_indexed")
-    return b.one(ArrayScatterAtomic, [array, value, in_bounds, *at], {"op": "add"})
+    return b.one(ArrayScatterAtomic, [array, value, in_bounds, *offset_values], {"op": "add"})

@@ -57,7 +57,9 @@ RELAXED = "relaxed"
 def _require_order(order: Any, known: Sequence[str]) -> None:
     """Raise TypeRule unless a memory order is one of the known ones."""
     names = ", ".join(f'"{name}"' for name in known)
-    require(isinstance(order, str) and order in known, f"a memory order is one of {names}, got {order!r}")
+    require(
+        isinstance(order, str) and order in known, f"a memory order must be one of {names}, got {order!r}"
+    )
 
 
 @contextmanager
@@ -73,14 +75,14 @@ def _ordered(b: OpBuilder, order: Any) -> Generator[None]:
 
 @public("fence")
 def fence(b: OpBuilder, order: Any = "acq_rel") -> None:
-    """Orders the memory accesses of each thread that calls it, for all threads of the device.
+    """Orders the memory accesses of each calling thread, as seen by all threads of the device.
 
     A thread writes data, releases, and updates a flag by an atomic function; a thread that reads this flag by an atomic
-    function, and then acquires, sees the data. The data include what the tile functions of a block stored before the
-    release, and may be read by the tile functions after the acquire.
+    function, and then acquires, sees the data. The data include stores of tile functions before the release, and tile
+    functions after the acquire may read the data.
 
-    Blocks run in any order, so that a block must not wait for another block: let the last block that updates a count do
-    the remaining work.
+    Blocks run in any order, so a block must not wait for another block: let the last block that updates a count do the
+    remaining work.
 
     Parameters:
         order: "acquire", later accesses stay after earlier reads; "release", earlier accesses stay before later writes;
@@ -165,7 +167,7 @@ def atomic_cas(b: KernelBuilder, arr: Operand, *args: Operand, order: Any = RELA
     """Compares an element of an array with a value and, where they are equal, stores another one, atomically:
     atomic_cas(arr, i, ..., compare, value).
 
-    Each thread does it once. Vectors and matrices are compared and change component by component.
+    Each thread updates once. Vectors and matrices are compared and change component by component.
 
     Parameters:
         arr: an array of any dtype.
@@ -194,7 +196,7 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
     """An empty stack that the threads of the block share: all threads push to it and pop from it.
 
     Parameters:
-        capacity: the most elements that it can hold, 1 to 2**26, a constant.
+        capacity: the maximum number of elements, 1 to 2**26, a constant.
         dtype: the element type, a scalar, vector or matrix type.
     Returns:
         a stack, empty at each call.
@@ -203,7 +205,7 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: ElementDtype) -> Value:
         out-of-range: `capacity` is below 1.
         tile-too-large: `capacity` is above 2**26.
     Gradient:
-        none: tg.tile_stack_push and tg.tile_stack_pop refuse one.
+        none: tg.tile_stack_push and tg.tile_stack_pop refuse gradients.
     """
     if not isinstance(capacity, int) or isinstance(capacity, bool):
         raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
@@ -218,7 +220,7 @@ def _stack(x: Operand) -> tuple[Value, StackType]:
     raise TypeRule(f"expected a tile stack, got {describe(x)}")
 
 
-@public("tile_stack_push", fields=moved("s", "value", gives=SAME))
+@public("tile_stack_push", fields=moved("s", "value", result=SAME))
 def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand = True) -> Value:
     """Pushes one value for each thread whose `has_value` is true, in thread order.
 
@@ -244,7 +246,7 @@ def tile_stack_push(b: OpBuilder, s: Stack, value: Operand, has_value: Operand =
     return b.one(StackPush, [stack, pushed, b.truth(has_value)])
 
 
-@public("tile_stack_pop", fields=moved("s", gives=(STRUCT, SAME)))
+@public("tile_stack_pop", fields=moved("s", result=(STRUCT, SAME)))
 def tile_stack_pop(b: OpBuilder, s: Stack) -> tuple[Any, ...]:
     """Pops one element for each thread, in thread order from the top of the stack.
 
@@ -266,7 +268,7 @@ def tile_stack_clear(b: OpBuilder, s: Stack) -> None:
     b.emit(StackClear, [_stack(s)[0]])
 
 
-@public("tile_stack_count", fields=moved("s", gives=SAME))
+@public("tile_stack_count", fields=moved("s", result=SAME))
 def tile_stack_count(b: OpBuilder, s: Stack) -> Value:
     """The number of elements on a stack; may be called by some threads only.
 

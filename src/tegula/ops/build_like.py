@@ -7,7 +7,7 @@ from tegula.ops.base import public
 from tegula.ops.build_math import where
 from tegula.ops.build_tile import tile_empty, tile_full, tile_ones, tile_shape, tile_zeros
 from tegula.ops.builder import OpBuilder, Operand
-from tegula.ops.kinds import ATile, Chosen, LikeDtype, MaskTile, Storage
+from tegula.ops.kinds import ATile, LikeDtype, MaskTile, SelectOperand, Storage
 from tegula.ops.structs import moved
 from tegula.ops.tile import tile_type
 
@@ -73,13 +73,15 @@ def tile_full_like(
 
 
 @public("tile_where", fields=moved("value_if_true", "value_if_false"))
-def tile_where(b: OpBuilder, cond: MaskTile, value_if_true: Chosen, value_if_false: Chosen) -> Operand:
-    """The elements of value_if_true where a mask holds, else of value_if_false: tg.where of tiles.
+def tile_where(
+    b: OpBuilder, cond: MaskTile, value_if_true: SelectOperand, value_if_false: SelectOperand
+) -> Operand:
+    """The elements of value_if_true where a mask is true, else of value_if_false: tg.where of tiles.
 
     Returns:
         a tile of the broadcast shape.
     Gradient:
-        goes to the operand that was chosen.
+        goes to the operand that was selected.
     """
     tile_shape(cond)
     return where(b, cond, value_if_true, value_if_false)

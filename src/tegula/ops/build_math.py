@@ -12,10 +12,9 @@ from tegula.ops.builder import LITERALS, OpBuilder, Operand
 from tegula.ops.convert import Bitcast
 from tegula.ops.kinds import (
     ELEMENTWISE,
-    OF_INTEGERS,
+    INTEGER_RESULT,
     AnyElements,
     BitsOfElements,
-    Chosen,
     ComponentType,
     Condition,
     Float,
@@ -24,6 +23,7 @@ from tegula.ops.kinds import (
     Number,
     Numbers,
     ScaledNumbers,
+    SelectOperand,
 )
 from tegula.ops.literals import fold_literals
 from tegula.ops.structs import added, moved
@@ -34,8 +34,8 @@ from tegula.types import ArrayType, DType, MatType, VecType, element_type, int32
 def minimum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
     """The smaller of a and b, component by component; without b the smallest component of a vector or matrix a.
 
-    A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `min` of two or more values is this
-    function.
+    The result is a NaN only if both operands are NaN, and -0.0 is below 0.0. In kernels, Python's `min` of two or more
+    values is this function.
 
     Gradient:
         goes to the operand that is the result; half of it to each of two equal operands.
@@ -43,7 +43,7 @@ def minimum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
         IEEE 754-2019, minimumNumber.
     """
     if b is None:
-        return _of_components(build, "min", S.Min, a)
+        return _fold_components(build, "min", S.Min, a)
     return build.elementwise(S.Min, [a, b]) if _typed(a, b) else fold_literals("min", a, b)
 
 
@@ -51,8 +51,8 @@ def minimum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
 def maximum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
     """The larger of a and b, component by component; without b the largest component of a vector or matrix a.
 
-    A NaN loses to any number, and -0.0 is below 0.0. In kernels, Python's `max` of two or more values is this
-    function.
+    The result is a NaN only if both operands are NaN, and -0.0 is below 0.0. In kernels, Python's `max` of two or more
+    values is this function.
 
     Gradient:
         goes to the operand that is the result; half of it to each of two equal operands.
@@ -60,20 +60,20 @@ def maximum(build: OpBuilder, a: AnyElements, b: AnyElements = None) -> Operand:
         IEEE 754-2019, maximumNumber.
     """
     if b is None:
-        return _of_components(build, "max", S.Max, a)
+        return _fold_components(build, "max", S.Max, a)
     return build.elementwise(S.Max, [a, b]) if _typed(a, b) else fold_literals("max", a, b)
 
 
-def _of_components(b: OpBuilder, name: str, op: type[Any], x: Operand) -> Operand:
+def _fold_components(b: OpBuilder, name: str, op: type[Any], x: Operand) -> Operand:
     """The components of a vector or matrix, combined in order."""
     if b.is_tile(x):
-        return b.map(lambda args: _of_components(b, name, op, args[0]), [x])
+        return b.map(lambda args: _fold_components(b, name, op, args[0]), [x])
     value = b.value(x)
     if not isinstance(value.type, VecType | MatType):
         raise TypeRule(f"{name} takes two values, or a vector or matrix, got {value.type}", culprit=x)
     total, *rest = b.components_of(value)
-    for part in rest:
-        total = b.one(op, [total, part])
+    for component in rest:
+        total = b.one(op, [total, component])
     return total
 
 
@@ -93,11 +93,11 @@ def clamp(b: OpBuilder, x: AnyElements, low: AnyElements, high: AnyElements) -> 
     return minimum(b, maximum(b, x, low), high)
 
 
-def _as_tile(b: OpBuilder, x: Operand, y: Operand) -> Operand:
+def _first_as_tile(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     return b.tile(x)
 
 
-@public("add", ELEMENTWISE, fields=added("a", "b", carried=_as_tile))
+@public("add", ELEMENTWISE, fields=added("a", "b", pass_through=_first_as_tile))
 def add(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     """The sum a + b; integers wrap.
 
@@ -109,7 +109,7 @@ def add(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     return build.binary("add", a, b)
 
 
-@public("sub", ELEMENTWISE, fields=added("a", "b", carried=_as_tile))
+@public("sub", ELEMENTWISE, fields=added("a", "b", pass_through=_first_as_tile))
 def sub(build: OpBuilder, a: Numbers, b: Numbers) -> Operand:
     """The difference a - b; integers wrap.
 
@@ -133,8 +133,8 @@ def mul(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
     Returns:
         a value of the wider of the two types; a matrix (M, N) of matrices.
     Raises:
-        type-mismatch: the operands are two vectors, or tiles of vectors, which have tg.cw_mul, or matrices whose
-            shapes do not fit, or bools.
+        type-mismatch: the operands are bools, matrices whose shapes do not fit, or two vectors or tiles of vectors, for
+            which tg.cw_mul is the component-wise product.
     Gradient:
         the adjoint times the other operand.
     """
@@ -150,7 +150,8 @@ def div(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
     Returns:
         a value of the wider of the two types.
     Raises:
-        type-mismatch: both operands are vectors or matrices, which have tg.cw_div, or an operand is a bool.
+        type-mismatch: an operand is a bool, or both operands are vectors or matrices, for which tg.cw_div is the
+            component-wise quotient.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
         adjoint / b for `a`, -adjoint * a / b**2 for `b`; none through integers.
@@ -191,7 +192,7 @@ def mod(build: OpBuilder, a: ScaledNumbers, b: ScaledNumbers) -> Operand:
         type-mismatch: an operand is a bool.
         division-by-zero: an integer is divided by 0, in debug mode.
     Gradient:
-        the adjoint for `a`; that times minus the truncated quotient for `b`.
+        the adjoint for `a`; the adjoint times the negative truncated quotient for `b`.
     Source:
         C's fmod; floats of the standard library.
     """
@@ -210,19 +211,19 @@ def neg(b: OpBuilder, x: Number) -> Operand:
     return b.unary("neg", x)
 
 
-@public("bit_and", OF_INTEGERS)
+@public("bit_and", INTEGER_RESULT)
 def bit_and(build: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
     """The bitwise and a & b; logical for bools."""
     return build.binary("and", a, b)
 
 
-@public("bit_or", OF_INTEGERS)
+@public("bit_or", INTEGER_RESULT)
 def bit_or(build: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
     """The bitwise or a | b; logical for bools."""
     return build.binary("or", a, b)
 
 
-@public("bit_xor", OF_INTEGERS)
+@public("bit_xor", INTEGER_RESULT)
 def bit_xor(build: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
     """The bitwise exclusive or a ^ b; logical for bools."""
     return build.binary("xor", a, b)
@@ -258,7 +259,7 @@ def absolute(b: OpBuilder, x: Number) -> Operand:
     """The magnitude of a number x.
 
     Returns:
-        a value of the type of `x`; the least signed integer is unchanged.
+        a value of the type of `x`; the minimum of a signed integer type is unchanged.
     Gradient:
         the adjoint with the sign of `x`; 0 at 0.
     """
@@ -345,18 +346,20 @@ def _bit_function(name: str, op: type[Any], function: str) -> None:
         return b.elementwise(op, [b.value(x)])
 
     build.__doc__ = function
-    public(name, OF_INTEGERS)(build)
+    public(name, INTEGER_RESULT)(build)
 
 
 _bit_function(
-    "clz", S.LeadingZeros, "The number of zero bits above the highest set bit of x; all bits where x is 0."
+    "clz",
+    S.LeadingZeros,
+    "The number of zero bits above the highest set bit of x; the number of all bits if x is 0.",
 )
 _bit_function("brev", S.ReversedBits, "The integer with the bits of x in the opposite order.")
 
 
-@public("ctz", OF_INTEGERS)
+@public("ctz", INTEGER_RESULT)
 def ctz(b: OpBuilder, x: Integer) -> Operand:
-    """The number of zero bits below the lowest set bit of x; all bits where x is 0."""
+    """The number of zero bits below the lowest set bit of x; the number of all bits if x is 0."""
     return b.elementwise(S.LeadingZeros, [b.elementwise(S.ReversedBits, [b.value(x)])])
 
 
@@ -426,11 +429,13 @@ def diff_of_products(build: OpBuilder, a: Floats, b: Floats, c: Floats, d: Float
         adjoint * b for `a`, adjoint * a for `b`, -adjoint * d for `c`, -adjoint * c for `d`.
     """
     if any(build.is_tile(x) for x in (a, b, c, d)):
-        operands, rebuild = build.literals_apart([a, b, c, d])
+        operands, rebuild = build.split_literals([a, b, c, d])
         return build.map(lambda args: diff_of_products(build, *rebuild(args)), operands)
     a, b, c, d = build.unified("diff_of_products", [a, b, c, d])
-    first, second = (build.one(S.Mul, factors, {"rounded": True}) for factors in ([a, b], [c, d]))
-    return build.one(S.Sub, [first, second])
+    first_product, second_product = (
+        build.one(S.Mul, factors, {"rounded": True}) for factors in ([a, b], [c, d])
+    )
+    return build.one(S.Sub, [first_product, second_product])
 
 
 @public("copysign", ELEMENTWISE)
@@ -446,21 +451,23 @@ def copysign(b: OpBuilder, x: Floats, y: Floats) -> Operand:
 
 
 @public("where", fields=moved("value_if_true", "value_if_false"))
-def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: Chosen) -> Operand:
-    """The value of value_if_true where a condition holds, else value_if_false; both are computed.
+def where(
+    b: OpBuilder, cond: Condition, value_if_true: SelectOperand, value_if_false: SelectOperand
+) -> Operand:
+    """value_if_true where a condition is true, else value_if_false; both are computed.
 
     Returns:
-        a value of that type; a tile of the broadcast shape where one operand is a tile. With a constant
-        condition `value_if_true` or `value_if_false` itself.
+        a value of the operands' type; a tile of the broadcast shape if an operand is a tile. With a constant condition,
+        `value_if_true` or `value_if_false` unchanged.
     Gradient:
-        goes to the operand that was chosen, where the other one gets 0, a NaN there included.
+        goes to the operand that was selected; the other operand gets 0, even if it is a NaN.
     """
     if cond is None or isinstance(getattr(cond, "type", None), ArrayType):
         return value_if_false if cond is None else value_if_true
     if isinstance(cond, bool):
         return value_if_true if cond else value_if_false
     if any(b.is_tile(v) for v in (cond, value_if_true, value_if_false)):
-        operands, rebuild = b.literals_apart([cond, value_if_true, value_if_false])
+        operands, rebuild = b.split_literals([cond, value_if_true, value_if_false])
         return b.map(lambda args: where(b, *rebuild(args)), operands)
     left, right = b.unified("where", [value_if_true, value_if_false])
     test = b.value(cond)
@@ -474,9 +481,10 @@ def where(b: OpBuilder, cond: Condition, value_if_true: Chosen, value_if_false: 
 
 
 @public("select", fields=moved("value_if_false", "value_if_true"))
-def select(b: OpBuilder, cond: Condition, value_if_false: Chosen, value_if_true: Chosen) -> Operand:
-    """The value of value_if_true where a condition holds, else that of value_if_false: tg.where in another
-    order.
+def select(
+    b: OpBuilder, cond: Condition, value_if_false: SelectOperand, value_if_true: SelectOperand
+) -> Operand:
+    """value_if_true where a condition is true, else value_if_false: tg.where with another order of parameters.
 
     Returns:
         a value of that type; a tile of the broadcast shape where one operand is a tile.
@@ -492,7 +500,7 @@ def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
 
     Parameters:
         x: a scalar, vector, matrix or tile.
-        dtype: a scalar type of as many bits as the components of `x`.
+        dtype: a scalar type with the width of the components of `x`.
     Returns:
         a value of the shape of `x` with components of `dtype`.
     Raises:
@@ -522,6 +530,6 @@ def cast(b: OpBuilder, a: Operand, dtype: ComponentType) -> Operand:
         type-mismatch: `a` is not a scalar, vector, matrix or tile.
         out-of-range: a literal does not fit an integer type.
     Gradient:
-        the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+        the adjoint, converted; refused (no-gradient) if floats were converted to integers.
     """
     return b.cast(a, scalar_of(element_type(dtype)))

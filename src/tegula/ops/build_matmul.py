@@ -60,11 +60,12 @@ def tile_matmul(
             multiply. CPUs do not reduce the precision.
         wait: False leaves the matmul in flight: until tg.tile_matmul_wait only further matmuls may add to `out`, and
             `a` and `b` must not change. True by default.
-        dtype: the scalar type of the result without `out`, in which products are summed; that of `a` by default.
+        dtype: the scalar type of the result without `out`, in which products are summed; the dtype of `a` by default.
     Returns:
         nothing with `out`; else a tile (..., M, N) of `dtype`, without the dimension of a row or column.
     Raises:
-        shape-mismatch: the columns of `a` are not the rows of `b`, batches do not broadcast, or `out` is not (M, N).
+        shape-mismatch: the number of columns of `a` differs from the number of rows of `b`, batches do not broadcast,
+            or the shape of `out` is not (M, N).
         type-mismatch: an operand is not a tile, or with `out` not a tile of 2 dimensions, `out` has no name, floats are
             combined with integers, a factor has another dtype, `dtype` is not a scalar type or is given with `out`, or
             a matmul in flight has no `out` or a factor.
@@ -88,7 +89,7 @@ def tile_matmul(
         require(
             wait, "a matmul in flight needs an accumulator tile", "pass out=, and wait with tile_matmul_wait"
         )
-        return _product(build, left, right, alpha, _sum_type(left.type, dtype), rounding)
+        return _new_matmul(build, left, right, alpha, _sum_type(left.type, dtype), rounding)
     require(dtype is None, "a matmul that adds to a tile has the dtype of the tile", "leave out 'dtype'")
     target = build.buffer(out)
     assert isinstance(target.type, BufType)
@@ -107,13 +108,13 @@ def _sum_type(left: TileType, dtype: Operand) -> ElementType:
     t = element_type(dtype)
     require(
         isinstance(t, DType),
-        f"the dtype of a matmul is a scalar type, got {t}",
+        f"the dtype of a matmul must be a scalar type, got {t}",
         "write a scalar type, as in dtype=float",
     )
     return t
 
 
-def _product(
+def _new_matmul(
     b: OpBuilder, left: Value, right: Value, alpha: Operand, dtype: ElementType, attrs: dict[str, Any]
 ) -> Value:
     """alpha * left @ right as a new tile of a dtype. A 1-D left tile is a row, a 1-D right tile is a column; leading
@@ -125,7 +126,7 @@ def _product(
     try:
         batches = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
     except ValueError:
-        help = "make the dimensions in front of the last two equal, or 1 where they differ"
+        help = "make the dimensions before the last two equal, or 1 where they differ"
         raise TypeRule(
             "", help, "ShapeMismatch", what="tile_matmul", left=shapes[0], right=shapes[1]
         ) from None
@@ -143,23 +144,24 @@ def _product(
 def _batched(
     b: OpBuilder, left: Value, right: Value, alpha: Operand, t: TileType, attrs: dict[str, Any]
 ) -> Value:
-    """The matmuls of tiles (B, M, K) and (B, K, N), one matrix of the batch after the other."""
+    """The matmuls of tiles (B, M, K) and (B, K, N), by a loop over the batch."""
     count = tile_type(left.type).shape[0]
     zeros = b.full((count, *t.shape), b.const(0, t.dtype), t.dtype)
     out = b.one(BufNew, [zeros], {"storage": "register"})
-    outer, b.region = b.region, Region()
+    outer_region, b.region = b.region, Region()
     number, zero = b.region.add_argument(int32), b.const(0, int32)
 
-    def part(shape: tuple[int, ...]) -> dict[str, Any]:
+    def view_attributes(shape: tuple[int, ...]) -> dict[str, Any]:
         return {"shape": shape, "dims": (1, 2), "steps": (1, 1)}
 
     terms = [
-        b.one(TileSlice, [v, number, zero, zero], part(tile_type(v.type).shape[1:])) for v in (left, right)
+        b.one(TileSlice, [v, number, zero, zero], view_attributes(tile_type(v.type).shape[1:]))
+        for v in (left, right)
     ]
     matmul = _scaled_matmul(b, (terms[0], terms[1]), None, (alpha, 0), t, attrs)
-    b.write(b.one(BufView, [out, number, zero, zero], part(t.shape)), matmul)
+    b.write(b.one(BufView, [out, number, zero, zero], view_attributes(t.shape)), matmul)
     b.emit(Yield, [])
-    body, b.region = b.region, outer
+    body, b.region = b.region, outer_region
     b.emit(For, [b.const(0, int32), b.const(count, int32), b.const(1, int32)], None, [body])
     return b.one(BufRead, [out])
 
@@ -183,8 +185,8 @@ def _scaled_matmul(
     if _is_zero(alpha):
         if isinstance(beta.owner, S.Const) or not scalar_of(t.dtype).is_float:
             return scaled(b, current, beta)
-        nothing = b.const(0, t.dtype)
-        terms = (b.full((t.shape[0], 1), nothing, t.dtype), b.full((1, t.shape[1]), nothing, t.dtype))
+        zero = b.const(0, t.dtype)
+        terms = (b.full((t.shape[0], 1), zero, t.dtype), b.full((1, t.shape[1]), zero, t.dtype))
     return b.one(TileMatmul, [*terms, current, alpha, beta], attrs)
 
 
@@ -203,18 +205,20 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
         PTX ISA, wgmma.wait_group.
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
-        raise TypeRule("", "", "NotConstant", culprit=pending, what="how many matmuls may be pending")
+        raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of pending matmuls")
     message = f"0 to {MAX_PENDING} matmuls may be pending, got {pending}"
     require_range(0 <= pending <= MAX_PENDING, message, "tile_matmul_wait() waits for all matmuls")
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 
-COMPLEX_HELP = "multiply the real and the imaginary parts, each a tile of its own"
+COMPLEX_HELP = "multiply the real and the imaginary parts as separate tiles"
 
 
 def _check_matmul(left: TileType, right: TileType, in_place: bool) -> None:
     for t in (left, right):
-        complex_text = f"tile_matmul does not support complex tiles, of vectors of two components, got {t}"
+        complex_text = (
+            f"tile_matmul does not support complex tiles (tiles of vectors of two components), got {t}"
+        )
         require(not (isinstance(t.dtype, VecType) and t.dtype.length == 2), complex_text, COMPLEX_HELP)
         message = f"a matmul that adds to a tile takes 2-D tiles, got shape {t.shape}"
         require(len(t.shape) == 2 or not in_place, message, "leave out 'out', or reshape the operands")

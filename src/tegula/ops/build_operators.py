@@ -6,23 +6,23 @@ from tegula.ir import Value
 from tegula.ops.base import public
 from tegula.ops.build_math import div
 from tegula.ops.builder import OpBuilder, Operand
-from tegula.ops.kinds import OF_INTEGERS, BitsOfElements, Condition, Integer, Number, ScaledNumbers
+from tegula.ops.kinds import INTEGER_RESULT, BitsOfElements, Condition, Integer, Number, ScaledNumbers
 from tegula.types import ArrayType
 
 
-@public("lshift", OF_INTEGERS)
+@public("lshift", INTEGER_RESULT)
 def lshift(builder: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
     """The left shift a << b of an integer; 0 if b is at least the width of a."""
     return builder.binary("shl", a, b)
 
 
-@public("rshift", OF_INTEGERS)
+@public("rshift", INTEGER_RESULT)
 def rshift(builder: OpBuilder, a: BitsOfElements, b: BitsOfElements) -> Operand:
     """The right shift a >> b of an integer, arithmetic for signed integers."""
     return builder.binary("shr", a, b)
 
 
-@public("invert", OF_INTEGERS)
+@public("invert", INTEGER_RESULT)
 def invert(b: OpBuilder, a: Integer) -> Operand:
     """The bitwise complement ~a of an integer."""
     return b.unary("not", a)

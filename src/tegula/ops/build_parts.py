@@ -1,4 +1,4 @@
-"""Functions that pick, place or extend parts of tiles, made of views and element accesses."""
+"""Functions that select, scatter or pad parts of tiles, built from views and element accesses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: First
         type-mismatch: `indices` is neither a tile (K,) of integers nor a tuple with one, or `axis` is given with
             a tuple.
     Gradient:
-        adds to the adjoint of each part that was taken; none for `indices`.
+        adds to the adjoint of each slice; none for `indices`.
     """
     value = b.tile(t)
     assert isinstance(value.type, TileType)
@@ -41,43 +41,45 @@ def tile_slice_indexed(b: KernelBuilder, t: ATile, indices: Operand, axis: First
         require(axis == 0, "a tuple of indices has an entry for each dimension, and takes no axis")
         return b.subscript(t, subscript)
     require(b.is_tile(indices), f"expected a tile of indices, got {describe(indices)}")
-    along = tile_axis(value.type.shape, axis) or 0
-    return b.subscript(t, [*[slice(None)] * along, indices])
+    dimension = tile_axis(value.type.shape, axis) or 0
+    return b.subscript(t, [*[slice(None)] * dimension, indices])
 
 
-def _guarded(b: OpBuilder, flag: Operand, body: Callable[[], object]) -> None:
+def _build_if(b: OpBuilder, flag: Operand, body: Callable[[], object]) -> None:
     """Build a branch that runs the ops of `body` if the flag holds."""
     regions = [Region(), Region()]
-    outer = b.region
+    outer_region = b.region
     for region, build in zip(regions, (body, lambda: None), strict=True):
         b.region = region
         try:
             build()
             b.emit(Yield, [])
         finally:
-            b.region = outer
+            b.region = outer_region
     b.emit(If, [b.truth(flag)], None, regions)
 
 
-def _scattered(
+def _scatter_operands(
     b: KernelBuilder, name: str, a: Operand, args: tuple[Operand, ...]
 ) -> tuple[Value, list[Value], Value]:
     """The tile, the index and the value of a call (a, i, ..., value)."""
     target = b.buffer(a)
     assert isinstance(target.type, BufType)
     rank = len(target.type.shape)
-    have = "1 index" if rank == 1 else f"{rank} indices"
-    require(len(args) > rank, f"{name} takes a tile, {have}, a value and whether this thread has one")
+    index_count = "1 index" if rank == 1 else f"{rank} indices"
+    require(
+        len(args) > rank, f"{name} takes a tile, {index_count}, a value, and whether this thread has a value"
+    )
     *index, value = args
     indices = b.element_indices(target.type, index)
     return target, indices, b.stored(value, accessed(target.type, [i.type for i in indices]))
 
 
-def _unchanged(b: OpBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
+def _no_result(b: OpBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
     return None
 
 
-@public("tile_scatter_add", rest=(*INDICES, "value", "has_value"), fields=added("a", carried=_unchanged))
+@public("tile_scatter_add", rest=(*INDICES, "value", "has_value"), fields=added("a", pass_through=_no_result))
 def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Operand = True) -> None:
     """Adds the values of threads to elements of a tile: tile_scatter_add(a, i, ..., value, has_value).
 
@@ -85,7 +87,7 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
         a: a tile bound to a name, of any dtype but bool.
         *args: the indices of the element, one for each dimension and negative ones from the end, then the
             value, of the dtype of `a`, then whether this thread has one, a bool or an integer.
-        atomic: True or False, without effect: all additions to one element are counted in either case.
+        atomic: True or False, without effect: additions to one element are atomic in either case.
     Raises:
         type-mismatch: `a` is not a tile bound to a name, arguments are missing, an index is not an integer, or the
             value has another type.
@@ -93,14 +95,15 @@ def tile_scatter_add(b: KernelBuilder, a: Operand, *args: Operand, atomic: Opera
         popped-tile-changed: `a` was popped from a pipe.
         out-of-bounds: an index leaves the tile, in debug mode.
     Gradient:
-        that of the element, for the value of each thread that has one.
+        the gradient of the element, for the value of each thread that has a value.
     """
     require(
-        len(args) > 2, "tile_scatter_add takes a tile, its indices, a value and whether this thread has one"
+        len(args) > 2,
+        "tile_scatter_add takes a tile, its indices, a value, and whether this thread has a value",
     )
     require(isinstance(atomic, bool), "atomic must be True or False")
-    target, indices, value = _scattered(b, "tile_scatter_add", a, args[:-1])
-    _guarded(b, args[-1], lambda: b.emit(BufUpdate, [target, value, *indices], {"op": "add"}))
+    target, indices, value = _scatter_operands(b, "tile_scatter_add", a, args[:-1])
+    _build_if(b, args[-1], lambda: b.emit(BufUpdate, [target, value, *indices], {"op": "add"}))
 
 
 @public("tile_scatter_masked", rest=(*INDICES, "value", "has_value"), fields=moved("a"))
@@ -121,15 +124,15 @@ def tile_scatter_masked(b: KernelBuilder, a: Operand, *args: Operand) -> None:
         out-of-bounds: an index leaves the tile, in debug mode.
         unordered-access: no barrier that all threads reach can order the writes with other accesses.
     Gradient:
-        that of the element, for the value of the thread that wrote it; refused (no-gradient) where threads may
-        write different values to one.
+        the gradient of the element, for the value of the thread that wrote the element; refused (no-gradient) if
+        threads may write different values to one element.
     """
     require(
         len(args) > 2,
-        "tile_scatter_masked takes a tile, its indices, a value and whether this thread has one",
+        "tile_scatter_masked takes a tile, its indices, a value, and whether this thread has a value",
     )
-    target, indices, value = _scattered(b, "tile_scatter_masked", a, args[:-1])
-    _guarded(b, args[-1], lambda: b.emit(BufSet, [target, value, *indices]))
+    target, indices, value = _scatter_operands(b, "tile_scatter_masked", a, args[:-1])
+    _build_if(b, args[-1], lambda: b.emit(BufSet, [target, value, *indices]))
 
 
 def _constant(x: Operand, name: str) -> int:
@@ -149,7 +152,7 @@ def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> 
     Returns:
         a new tile, whose lengths are before + n + after.
     Raises:
-        type-mismatch: there are not as many pairs as dimensions, or `value` has another type.
+        type-mismatch: the number of pairs differs from the number of dimensions, or `value` has another type.
         not-constant: a width is known at run time only.
         out-of-range: a width is below 0, or an entry is not a pair.
         tile-too-large: the result has more than 2**26 elements.
@@ -165,7 +168,7 @@ def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> 
     for pair in widths:
         require_range(
             len(pair) == 2 and min(pair) >= 0,
-            f"a pair of pad_width is (before, after), 0 or more, got {pair}",
+            f"each pair of pad_width must be (before, after), both at least 0, got {pair}",
             "write pad_width=1, or pad_width=((1, 1), (0, 2)) for two dimensions; slices make tiles smaller",
         )
     shape = [low + n + high for (low, high), n in zip(widths, inner.type.shape, strict=True)]
@@ -177,11 +180,11 @@ def tile_pad(b: OpBuilder, t: ATile, pad_width: Operand, value: Operand = 0) -> 
     return b.one(BufRead, [padded])
 
 
-def _first(b: OpBuilder, a: Operand, d: Operand) -> Value:
+def _first_tile(b: OpBuilder, a: Operand, d: Operand) -> Value:
     return b.tile(a)
 
 
-@public("tile_diag_add", fields=added("a", "d", carried=_first))
+@public("tile_diag_add", fields=added("a", "d", pass_through=_first_tile))
 def tile_diag_add(b: OpBuilder, a: Operand, d: Operand) -> Value:
     """A square tile with a vector added to its diagonal.
 
@@ -206,7 +209,7 @@ def tile_diag_add(b: OpBuilder, a: Operand, d: Operand) -> Value:
         )
     require(
         left.type.dtype == right.type.dtype and left.type.dtype != bool_,
-        f"tile_diag_add adds tiles of one type, got {left.type.dtype} and {right.type.dtype}",
+        f"tile_diag_add adds numbers of one dtype, got {left.type.dtype} and {right.type.dtype}",
     )
     sum_tile = b.one(BufNew, [left], {"storage": "register"})
     flat = b.one(BufReshape, [sum_tile], {"shape": (n * n,)})

@@ -15,7 +15,7 @@ KINDS = {
     **dict.fromkeys("diuoxXc", ("biu", "integer")),
     **dict.fromkeys("eEfFgG", ("f", "float")),
 }
-"""The dtypes that each conversion letter of a format prints, by kind, and their name in messages."""
+"""The kinds of dtypes that each conversion letter of a format prints, and the name of these dtypes in messages."""
 MAX_PRINTED = 32
 
 
@@ -24,8 +24,8 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
     """Prints numbers in a format, like C's printf; each thread prints.
 
     Specifiers begin with `%` and end with one of `d i u o x X c` for integers and `e E f F g G` for floats; widths,
-    precisions and flags are as in C, and lengths such as the `l` of `%ld` change nothing. `%s` is a string that is
-    known when the kernel is compiled, and `%%` a percent sign. No new line is added.
+    precisions and flags are as in C, and length modifiers such as the `l` of `%ld` have no effect. `%s` is a string
+    that is known when the kernel is compiled, and `%%` is a percent sign. No new line is added.
 
     Parameters:
         fmt: the format, a string that is known when the kernel is compiled.
@@ -42,25 +42,27 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
     if not isinstance(fmt, str):
         raise TypeRule("", "", "NotConstant", culprit=fmt, what="the format of printf")
     specifiers = [*SPECIFIER.finditer(fmt)]
-    expected = sum(each["letter"] != "%" for each in specifiers)
+    expected = sum(specifier["letter"] != "%" for specifier in specifiers)
     require_range(len(args) <= MAX_PRINTED, f"printf takes {MAX_PRINTED} values at most, got {len(args)}")
     message = f"the format of printf has {expected} specifiers for {len(args)} values"
     require_range(expected == len(args), message, "write %% for a percent sign")
     parts: list[str | tuple[str]] = []
     operands: list[Value] = []
     arguments, end = iter(args), 0
-    for each in specifiers:
-        parts.append(fmt[end : each.start()])
-        end = each.end()
-        letter = each["letter"]
+    for specifier in specifiers:
+        parts.append(fmt[end : specifier.start()])
+        end = specifier.end()
+        letter = specifier["letter"]
         parts.append(
-            "%" if letter == "%" else _placed(b, each["flags"] or "", letter, next(arguments), operands)
+            "%"
+            if letter == "%"
+            else _formatted_part(b, specifier["flags"] or "", letter, next(arguments), operands)
         )
     parts.append(fmt[end:])
     b.emit(Print, operands, {"parts": tuple(p for p in parts if p), "end": ""})
 
 
-def _placed(
+def _formatted_part(
     b: OpBuilder, flags: str, letter: str | None, x: Operand, operands: list[Value]
 ) -> str | tuple[str]:
     """The part of the text for a conversion specifier: a format with an operand, or a constant text."""
@@ -87,10 +89,10 @@ def _placed(
 
 
 @public("breakpoint")
-def stop(b: OpBuilder) -> None:
+def breakpoint_(b: OpBuilder) -> None:
     """Stops each thread that reaches the call in a debugger: on the CPU in a debugger of machine code, on a GPU in
     cuda-gdb. Without a debugger the process ends with a trap signal, or the launch with an error of the GPU. Calls in
-    Python and the interpreter stop in Python's debugger.
+    Python and the interpreter breakpoint_ in Python's debugger.
 
     Raises:
         nothing.

@@ -26,7 +26,7 @@ RANDOM_TILE = """A tile of random {numbers}.
     Returns:
         a tile of {dtype}, from `min` up to, but without, `max`.
     Raises:
-        type-mismatch: `rng` is not a uint32, or `min` or `max` no {dtype}.
+        type-mismatch: `rng` is not a uint32, or `min` or `max` is not a {dtype}.
         not-constant: `min` or `max` is known at run time only.
         out-of-range: `min` is not below `max`, or one of them is not a {dtype}.
     Gradient:
@@ -52,7 +52,7 @@ def _random_tile(draw: str, dtype: DType, numbers: str, range: str) -> None:
         extents = constant_shape(shape)
         state = _state(b, name, rng)
         limits = _limits(b, name, dtype, min, max)
-        return _drawn(b, draw, extents, state, [b.const(x, dtype) for x in limits], storage)
+        return _draw_tile(b, draw, extents, state, [b.const(x, dtype) for x in limits], storage)
 
     build.__doc__ = RANDOM_TILE.format(numbers=numbers, draw=draw, range=range, dtype=dtype)
     public(name)(build)
@@ -61,11 +61,15 @@ def _random_tile(draw: str, dtype: DType, numbers: str, range: str) -> None:
 def _state(b: OpBuilder, name: str, rng: Operand) -> Value:
     """The state from which the elements of a tile are drawn."""
     state = b.value(rng, uint32)
-    require(state.type == uint32, f"the state of {name} is a uint32, got {state.type}", "tg.rand_init(seed)")
+    require(
+        state.type == uint32,
+        f"the state of {name} must be a uint32, got {state.type}",
+        "create one with tg.rand_init(seed)",
+    )
     return state
 
 
-def _drawn(
+def _draw_tile(
     b: OpBuilder, draw: str, shape: tuple[int, ...], state: Value, limits: list[Value], storage: Operand
 ) -> Value:
     """A tile whose elements are the first draws from separate states."""
@@ -97,7 +101,7 @@ def tile_randn(b: OpBuilder, shape: Shape, rng: Operand, storage: Storage = "reg
     Source:
         Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
     """
-    return _drawn(b, "randn", constant_shape(shape), _state(b, "tile_randn", rng), [], storage)
+    return _draw_tile(b, "randn", constant_shape(shape), _state(b, "tile_randn", rng), [], storage)
 
 
 def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) -> list[Any]:
@@ -105,7 +109,7 @@ def _limits(b: OpBuilder, name: str, dtype: DType, low: Operand, high: Operand) 
     if low is None and high is None:
         return []
     for word, x in (("min", low), ("max", high)):
-        require(x is not None, f"{name} takes min and max, or neither")
+        require(x is not None, f"{name} takes both min and max, or neither")
         if isinstance(x, Value):
             raise TypeRule("", "", "NotConstant", culprit=x, what=f"{word} of {name}")
         is_integer = isinstance(x, int) and not isinstance(x, bool)

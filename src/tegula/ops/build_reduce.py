@@ -43,19 +43,19 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Operand:
     """A function applied to every element of tiles.
 
     Parameters:
-        op: a @tg.func or a function of the language, of as many parameters as there are operands, that gives
-            one scalar, vector, matrix or struct and uses no tiles.
-        *args: 1 to 8 operands: tiles, which broadcast, or values that are the same for all elements; at least
-            one tile. A function gets structs whole.
+        op: a @tg.func or a function of the language, with a parameter for each operand, that returns one scalar,
+            vector, matrix or struct and uses no tiles.
+        *args: 1 to 8 operands: tiles, which broadcast, or values that are the same for all elements; at least one tile.
+            The function takes structs, not their leaves.
     Returns:
-        a tile of the broadcast shape, of what `op` gives.
+        a tile of the broadcast shape with the results of `op`.
     Raises:
-        type-mismatch: `op` is not a function, there is no tile, or `op` uses tiles or gives no element.
+        type-mismatch: `op` is not a function, there is no tile, or `op` uses tiles or does not return an element.
         shape-mismatch: the shapes of tiles do not broadcast.
         wrong-arguments: `op` has another number of parameters.
         out-of-range: a literal does not fit its dtype.
     Gradient:
-        that of `op`, element by element.
+        the gradient of `op`, element by element.
     """
     require(hasattr(op, "call"), f"tile_map takes a function first, got {describe(op)}")
     require(1 <= len(args) <= 8, f"tile_map takes 1 to 8 operands, got {len(args)}")
@@ -71,24 +71,24 @@ def _reduce(
         raise TypeRule("", "", "NotConstant", culprit=keepdims, what="whether a reduction keeps dimensions")
     value = b.tile(t, partial=True)
     assert isinstance(value.type, TileType)
-    for along in _axes(value.type.shape, axis):
+    for dimension in _axes(value.type.shape, axis):
         dtype = tile_type(value.type, partial=True).dtype
         region = b.region_of([dtype] * 2, lambda args: b.value(combine(*args)))
         names = ", ".join(f"'{v.name}'" if v.name else f"a {v.type}" for v in captured_values(region))
         message = f"the combining function of a reduction captures {names}"
         require(not names, message, "scale or shift the elements before or after, with tg.tile_map")
-        value = b.one(TileReduce, [value], {"axis": along, "keepdims": bool(keepdims)}, [region])
+        value = b.one(TileReduce, [value], {"axis": dimension, "keepdims": bool(keepdims)}, [region])
     return value
 
 
 def _axes(shape: Sequence[int], axis: Operand) -> list[int | None]:
-    """The dimensions along which a tile is reduced one after the other, last dimension first; None for a single
-    reduction of all elements."""
+    """The dimensions along which a tile is reduced in sequence, the last dimension first; [None] for a single reduction
+    of all elements."""
     if not is_tuple(axis):
         return [tile_axis(shape, axis)]
     axes = [tile_axis(shape, d) for d in axis]
     dimensions = sorted({d for d in axes if d is not None}, reverse=True)
-    message = f"axes {operand_text(axis)} name a dimension twice, or none"
+    message = f"axes {operand_text(axis)} are empty or name a dimension twice"
     require_range(dimensions and len(dimensions) == len(axes), message, "name each dimension once")
     return [None] if len(dimensions) == len(shape) else list(dimensions)
 
@@ -102,15 +102,15 @@ def tile_reduce(
     Elements of absent threads are skipped.
 
     Parameters:
-        op: a function (x, y) of two elements that gives one of the same type, associative and commutative:
+        op: an associative and commutative function (x, y) of two elements that returns an element of their type:
             `tg.add`, `tg.max`, a @tg.func.
     Raises:
-        type-mismatch: `op` is not a function, `a` is not a tile, `op` gives another type, or a tile of structs is to be
-            combined along a dimension.
+        type-mismatch: `op` is not a function, `a` is not a tile, `op` returns another type, or a tile of structs is
+            reduced along a dimension.
         wrong-arguments: `op` does not take two arguments.
     Gradient:
-        of +, min and max as that of tg.tile_sum, tg.tile_min and tg.tile_max; of structs that of `op`; others are
-        refused (no-gradient).
+        for +, min and max the gradient of tg.tile_sum, tg.tile_min and tg.tile_max; for structs the gradient of `op`;
+        others are refused (no-gradient).
     """
     require(hasattr(op, "call"), f"tile_reduce takes a function first, got {describe(op)}")
     if isinstance(a, Columns):
@@ -118,23 +118,23 @@ def tile_reduce(
     return _reduce(b, a, lambda x, y: op.call(b, [x, y]), axis, keepdims)
 
 
-def _first_along(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
-    """The first elements along a dimension, which are the result for leaves that are not added."""
+def _first_elements(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
+    """The first elements along a dimension: the result for leaves of structs that cannot be added."""
     value = b.tile(a)
     assert isinstance(value.type, TileType)
-    along = tile_axis(value.type.shape, axis)
-    if along is None:
-        value, along, keepdims = b.one(TileReshape, [value], {"shape": (value.type.size,)}), 0, True
+    dimension = tile_axis(value.type.shape, axis)
+    if dimension is None:
+        value, dimension, keepdims = b.one(TileReshape, [value], {"shape": (value.type.size,)}), 0, True
         assert isinstance(value.type, TileType)
-    kept_lengths = [
-        (d, 1 if d == along else n) for d, n in enumerate(value.type.shape) if keepdims or d != along
+    remaining = [
+        (d, 1 if d == dimension else n) for d, n in enumerate(value.type.shape) if keepdims or d != dimension
     ]
-    dims, shape = zip(*kept_lengths, strict=True)
+    dims, shape = zip(*remaining, strict=True)
     starts = [b.const(0, int32) for _ in value.type.shape]
     return b.one(TileSlice, [value, *starts], {"shape": shape, "dims": dims, "steps": (1,) * len(dims)})
 
 
-@public("tile_sum", ALONG_AXIS, fields=added("a", carried=_first_along))
+@public("tile_sum", ALONG_AXIS, fields=added("a", pass_through=_first_elements))
 def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = False) -> Value:
     """The sum of the elements of a tile, in an unspecified order that is fixed for a compiled kernel.
 
@@ -153,38 +153,38 @@ def tile_sum(b: OpBuilder, a: Operand, axis: Axis = None, keepdims: KeepDims = F
     if scalar.is_bool:
         value, scalar = b.tile(b.cast(value, int32), partial=True), int32
     if scalar.is_float and scalar.bits < 32:
-        wide = b.tile(b.cast(value, float32), partial=True)
-        return b.cast(_reduce(b, wide, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims), scalar)
+        in_float32 = b.tile(b.cast(value, float32), partial=True)
+        return b.cast(_reduce(b, in_float32, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims), scalar)
     return _reduce(b, value, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims)
 
 
-def _truths(b: OpBuilder, a: Operand) -> Value:
-    """The elements of a tile as bools: whether each differs from 0."""
+def _as_bools(b: OpBuilder, a: Operand) -> Value:
+    """The elements of a tile as bools: false for 0."""
     return b.tile(b.cast(b.tile(a, partial=True), bool_), partial=True)
 
 
 @public("tile_any", ALONG_AXIS)
 def tile_any(b: OpBuilder, a: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
-    """Whether any element of a tile is true, that is not 0.
+    """Whether any element of a tile is true, that is, not 0.
 
     Elements of absent threads are skipped.
 
     Gradient:
         none: bools have no gradient.
     """
-    return _reduce(b, _truths(b, a), lambda x, y: b.one(S.Or, [x, y]), axis, keepdims)
+    return _reduce(b, _as_bools(b, a), lambda x, y: b.one(S.Or, [x, y]), axis, keepdims)
 
 
 @public("tile_all", ALONG_AXIS)
 def tile_all(b: OpBuilder, a: ATile, axis: Axis = None, keepdims: KeepDims = False) -> Value:
-    """Whether all elements of a tile are true, that is not 0.
+    """Whether all elements of a tile are true, that is, not 0.
 
     Elements of absent threads are skipped.
 
     Gradient:
         none: bools have no gradient.
     """
-    return _reduce(b, _truths(b, a), lambda x, y: b.one(S.And, [x, y]), axis, keepdims)
+    return _reduce(b, _as_bools(b, a), lambda x, y: b.one(S.And, [x, y]), axis, keepdims)
 
 
 @public("tile_min", ALONG_AXIS)
@@ -226,13 +226,14 @@ def tile_dot(build: OpBuilder, a: Operand, b: Operand) -> Value:
     Floats narrower than 32 bits are multiplied in their type, summed in float32 and rounded once.
 
     Parameters:
-        a, b: tiles of one dtype but bool, which broadcast; of vectors and matrices their inner products are summed.
+        a, b: tiles of one dtype but bool, which broadcast; for vectors and matrices, the inner products of elements are
+            summed.
     Returns:
         a tile (1,) of scalars.
     Raises:
         mixed-scalar-types: the dtypes differ.
         shape-mismatch: the shapes do not broadcast.
-        type-mismatch: there is no tile, or one of bools.
+        type-mismatch: no operand is a tile, or a tile holds bools.
         out-of-range: a literal does not fit the dtype of the tile.
     Gradient:
         adjoint * b for `a`, adjoint * a for `b`.

@@ -22,7 +22,8 @@ def _pipe(x: Operand) -> Value:
 
 @public("tile_pipe", PIPES)
 def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Operand = 2) -> Value:
-    """A pipe: a ring of tiles in shared memory, which one role fills and others empty. Pipes are made before the roles.
+    """A pipe: a ring buffer of tiles in shared memory, which one role fills and others empty. Pipes are created before
+    the roles.
 
     One role fills a pipe, always by tg.tile_pipe_load or always by tg.tile_pipe_push; every role that pops the pipe
     gets every tile.
@@ -37,7 +38,7 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
         not-constant: a length or `stages` is known at run time only.
         out-of-range: `stages` is not from 1 to 64, or a length is below 1.
         type-mismatch: `dtype` is not a scalar type.
-        role-placement: the pipe is made inside a role.
+        role-placement: the pipe is created inside a role.
         shared-memory-exceeded: the stages do not fit the memory of a block.
     """
     if not isinstance(stages, int) or isinstance(stages, bool):
@@ -98,9 +99,9 @@ def tile_pipe_pop(b: OpBuilder, pipe: Pipe) -> Value:
     of the tile.
 
     Returns:
-        a tile of the shape and dtype of `pipe`, read-only: tg.copy makes one that can be changed.
+        a read-only tile of the shape and dtype of `pipe`: tg.copy returns a copy that can be changed.
     Raises:
-        pipe-balance: the role may hold more tiles than there are stages, or pops on one of two paths only.
+        pipe-balance: the role may hold more tiles than the pipe has stages, or pops on only one of two paths.
         popped-tile-changed: the tile is changed.
     """
     return b.one(PipePop, [_pipe(pipe)])
@@ -108,10 +109,11 @@ def tile_pipe_pop(b: OpBuilder, pipe: Pipe) -> Value:
 
 @public("tile_pipe_release", PIPES)
 def tile_pipe_release(b: OpBuilder, pipe: Pipe) -> None:
-    """Frees the stage of the oldest tile that this role has popped and still holds, earlier than its last use.
+    """Frees the stage of the oldest tile that this role has popped and not released. Without this call, the stage is
+    freed after the last use of the tile.
 
     Raises:
-        pipe-balance: no tile is held, or a tile is used after its release.
+        pipe-balance: the role holds no tile, or uses a tile after its release.
     """
     b.emit(PipeRelease, [_pipe(pipe)], {"early": True})
 
@@ -132,17 +134,17 @@ def group_size(b: OpBuilder) -> int:
 
 @public("_on_gpu")
 def on_gpu(b: OpBuilder) -> Value:
-    """Whether the kernel is compiled for a GPU; the branch that is not taken costs nothing when the kernel runs."""
+    """Whether the kernel is compiled for a GPU: a constant, so that the other branch is removed."""
     return b.one(OnGpu, [])
 
 
 @public("group_present")
 def group_present(b: OpBuilder) -> int | Value:
-    """The number of present threads of the group, whose tg.group_lane() is below this number. Equal to tg.group_size(),
-    except in a last block that the launch's threads do not fill.
+    """The number of present threads of the group: those whose tg.group_lane() is below this number. Equal to
+    tg.group_size(), except in the last block if the launch's threads do not fill the block.
 
     Returns:
-        an int32, a constant where no block of the launch lacks threads.
+        an int32; a constant if all blocks of the launch are full.
     Raises:
         nothing.
     Gradient:
@@ -153,7 +155,7 @@ def group_present(b: OpBuilder) -> int | Value:
 
 @public("group_lane")
 def group_lane(b: OpBuilder) -> Value:
-    """The number of this thread in its role, from 0; outside of roles in the block.
+    """The index of this thread in its role; outside of roles, in the block.
 
     Returns:
         an int32.

@@ -9,8 +9,8 @@ from tegula.ops.base import public, require_range
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
 from tegula.ops.integer_ranges import INDEX_RANGE
 from tegula.ops.kinds import (
-    BY_HAND,
     COPIES,
+    HAND_WRITTEN,
     IN_ROLES,
     ORDERED,
     Barriers,
@@ -36,7 +36,7 @@ from tegula.ops.schedule import (
 )
 from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, int32
 
-MAX_STAGES, MAX_COUNTED, MAX_WARPS = 64, (1 << 20) - 1, 32
+MAX_STAGES, MAX_BARRIER_COUNT, MAX_WARPS = 64, (1 << 20) - 1, 32
 
 
 def _constant(x: Operand, name: str, maximum: int) -> int:
@@ -63,16 +63,18 @@ def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
     return b.cast(b.index(stage), int32)
 
 
-def _emit(b: OpBuilder, op: type[Op], operands: list[Value], attrs: dict[str, Any] | None = None) -> None:
+def _emit_elected(
+    b: OpBuilder, op: type[Op], operands: list[Value], attrs: dict[str, Any] | None = None
+) -> None:
     b.emit(op, operands, {**(attrs or {}), **({"elected": True} if b.elected else {})})
 
 
-@public("mbarrier", BY_HAND)
+@public("mbarrier", HAND_WRITTEN)
 def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
-    """Memory barriers in shared memory, one for each stage, made before the roles.
+    """Memory barriers in shared memory, one for each stage, created before the roles.
 
-    A phase ends, and the next one begins, after `count` arrivals, when all bytes that were announced in it have
-    been copied.
+    A phase ends, and the next one begins, after `count` arrivals and after all bytes that were announced in the phase
+    have been copied.
 
     Parameters:
         count: the number of arrivals that end a phase, a constant from 1 to 2**20 - 1.
@@ -82,12 +84,12 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
     Raises:
         not-constant: a number is known at run time only.
         out-of-range: a number is not in its range.
-        role-placement: they are made inside a role.
+        role-placement: the barriers are created inside a role.
     Source:
         PTX ISA, mbarrier.init.
     """
     attrs = {
-        "arrivals": _constant(count, "the count of a barrier", MAX_COUNTED),
+        "arrivals": _constant(count, "the count of a barrier", MAX_BARRIER_COUNT),
         "stages": _constant(stages, "the number of stages of a barrier", MAX_STAGES),
     }
     return b.one(MbarrierNew, [], attrs)
@@ -95,15 +97,15 @@ def mbarrier(b: OpBuilder, count: Operand, stages: Operand = 1) -> Value:
 
 @public("mbarrier_arrive", ORDERED)
 def mbarrier_arrive(b: OpBuilder, barrier: Barriers, stage: FirstStage = 0) -> None:
-    """Arrives at a memory barrier once for each warp of the role; in `if tg.elect():` once in all.
+    """Arrives at a memory barrier, once for each warp of the role; in `if tg.elect():` a single time.
 
-    Memory accesses of these threads before it are visible to threads that have waited for the end of the phase.
+    Earlier memory accesses of these threads are visible to threads that have waited for the end of the phase.
 
     Source:
         PTX ISA, mbarrier.arrive (release, CTA).
     """
-    at = _barriers(barrier)
-    _emit(b, MbarrierArrive, [at, _stage(b, at, stage)])
+    barriers = _barriers(barrier)
+    _emit_elected(b, MbarrierArrive, [barriers, _stage(b, barriers, stage)])
 
 
 @public("mbarrier_expect_bytes", ORDERED)
@@ -119,9 +121,9 @@ def mbarrier_expect_bytes(b: OpBuilder, barrier: Barriers, stage: Stage, bytes: 
     Source:
         PTX ISA, mbarrier.arrive.expect_tx.
     """
-    at = _barriers(barrier)
-    count = _constant(bytes, "the number of announced bytes", MAX_COUNTED)
-    _emit(b, MbarrierExpect, [at, _stage(b, at, stage)], {"bytes": count})
+    barriers = _barriers(barrier)
+    count = _constant(bytes, "the number of announced bytes", MAX_BARRIER_COUNT)
+    _emit_elected(b, MbarrierExpect, [barriers, _stage(b, barriers, stage)], {"bytes": count})
 
 
 @public("mbarrier_wait", ORDERED)
@@ -136,21 +138,23 @@ def mbarrier_wait(b: OpBuilder, barrier: Barriers, stage: Stage, phase: Operand)
     Source:
         PTX ISA, mbarrier.try_wait.parity.
     """
-    at = _barriers(barrier)
+    barriers = _barriers(barrier)
     number = b.cast(b.index(phase), int32)
     parity = b.binary("and", number, 1) if not isinstance(phase, int) else b.const(phase & 1, int32)
     assert isinstance(parity, Value)
-    _emit(b, MbarrierWait, [at, _stage(b, at, stage), parity])
+    _emit_elected(b, MbarrierWait, [barriers, _stage(b, barriers, stage), parity])
 
 
 def _shared(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, BufType):
         return x
-    help = 'create the tile before the roles: tg.tile_empty(..., storage="shared"); the tile of a stage is ring[stage]'
+    help = 'create the tile before the roles: tg.tile_empty(..., storage="shared"); for stages, pass tiles[stage]'
     raise TypeRule(f"expected a shared tile bound to a name, got {describe(x)}", help, culprit=x)
 
 
-def _indices(b: OpBuilder, array: Operand, tile: Value, offset: Operand) -> tuple[Value, list[Value]]:
+def _array_and_indices(
+    b: OpBuilder, array: Operand, tile: Value, offset: Operand
+) -> tuple[Value, list[Value]]:
     if not (isinstance(array, Value) and isinstance(array.type, ArrayType)):
         raise TypeRule(f"expected an array, got {describe(array)}", culprit=array)
     assert isinstance(tile.type, BufType)
@@ -173,16 +177,16 @@ def tile_load_async(
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
             only read by the kernel.
-        barrier: barriers of tg.mbarrier; they count the bytes of the whole tile, which must be announced in the
+        barrier: barriers of tg.mbarrier. The barrier counts the bytes of the whole tile, which must be announced in the
             phase.
     Raises:
         type-mismatch: `array` is not an array, the dtypes or dimensions differ, or `barrier` is missing.
     Source:
         PTX ISA, cp.async.bulk.tensor (global to shared).
     """
-    to, at = _shared(tile), _barriers(barrier)
-    source, indices = _indices(b, array, to, offset)
-    _emit(b, BulkLoad, [to, at, _stage(b, at, stage), source, *indices])
+    target, barriers = _shared(tile), _barriers(barrier)
+    source, indices = _array_and_indices(b, array, target, offset)
+    _emit_elected(b, BulkLoad, [target, barriers, _stage(b, barriers, stage), source, *indices])
 
 
 @public("tile_store_async", COPIES)
@@ -190,7 +194,8 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
     """Starts to copy a shared tile to an array, by one thread of the role; elements outside of the array are
     dropped.
 
-    Writes of threads to `tile` need tg.fence_async before it; tg.store_commit commits a group of such copies.
+    Between writes of threads to `tile` and the copy, tg.fence_async is needed; tg.store_commit commits a group of such
+    copies.
 
     Parameters:
         array: an array of the dtype and the number of dimensions of `tile`, packed, aligned to 16 bytes and
@@ -201,8 +206,8 @@ def tile_store_async(b: OpBuilder, array: Operand, tile: SharedTile, offset: Off
         PTX ISA, cp.async.bulk.tensor (shared to global).
     """
     source = _shared(tile)
-    target, indices = _indices(b, array, source, offset)
-    _emit(b, BulkPut, [source, target, *indices])
+    target, indices = _array_and_indices(b, array, source, offset)
+    _emit_elected(b, BulkPut, [source, target, *indices])
 
 
 @public("store_commit", IN_ROLES)
@@ -212,7 +217,7 @@ def store_commit(b: OpBuilder) -> None:
     Source:
         PTX ISA, cp.async.bulk.commit_group.
     """
-    _emit(b, BulkCommit, [])
+    _emit_elected(b, BulkCommit, [])
 
 
 @public("store_wait", ORDERED)
@@ -229,10 +234,10 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
         PTX ISA, cp.async.bulk.wait_group.
     """
     if not isinstance(pending, int) or isinstance(pending, bool):
-        raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of groups left pending")
+        raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of pending groups")
     message = f"the number of pending groups must be 0 or more, got {pending}"
     require_range(pending >= 0, message, "0 waits for all groups")
-    _emit(b, BulkWait, [], {"read": bool(read), "pending": pending})
+    _emit_elected(b, BulkWait, [], {"read": bool(read), "pending": pending})
 
 
 @public("fence_async", IN_ROLES)
@@ -247,12 +252,12 @@ def fence_async(b: OpBuilder) -> None:
     b.emit(FenceAsync, [])
 
 
-@public("named_barrier", BY_HAND)
+@public("named_barrier", HAND_WRITTEN)
 def named_barrier(b: OpBuilder, warps: Operand) -> Value:
-    """A barrier at which warps of several roles synchronise, made before the roles.
+    """A barrier at which warps of several roles synchronise, created before the roles.
 
     Parameters:
-        warps: the number of warps that arrive each time, a constant from 1 to 32.
+        warps: the number of arriving warps that completes the barrier, a constant from 1 to 32.
     Returns:
         the barrier.
     Raises:
@@ -275,7 +280,7 @@ def _named(x: Operand) -> Value:
 
 @public("named_barrier_sync", ORDERED)
 def named_barrier_sync(b: OpBuilder, barrier: NamedBarrier) -> None:
-    """All warps of the role arrive at a named barrier and wait until its number of warps have arrived.
+    """All warps of the role arrive at a named barrier and wait until the barrier's number of warps has arrived.
 
     Raises:
         deadlock: no role of a block can make progress, on a CPU.

@@ -8,7 +8,7 @@ from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
 from tegula.ops.scalar import Cmp, Select
 from tegula.ops.structs import StructValue
-from tegula.ops.structures import StructureAhead, StructureLoad, StructureTable, StructureValue
+from tegula.ops.structures import StructureLoad, StructurePrefetch, StructureTable, StructureValue
 from tegula.ops.vector import VecBits
 from tegula.structs import StructType
 from tegula.types import ArrayType, ElementType, VecType, element_bytes, float32, int32, uint64
@@ -27,14 +27,14 @@ def element_at(b: OpBuilder, address: Value, dtype: ElementType) -> Value:
 
 
 @public("_read_soon")
-def read_soon(b: OpBuilder, address: Value) -> None:
-    """Let a CPU fetch the cache line of an address that may be read soon."""
-    b.emit(StructureAhead, [address])
+def prefetch(b: OpBuilder, address: Value) -> None:
+    """Prefetch the cache line of an address on a CPU."""
+    b.emit(StructurePrefetch, [address])
 
 
 @public("_value_at")
 def value_at(b: OpBuilder, address: Value, dtype: ElementType, id: Value, index: Value, word: int) -> Value:
-    """The element of a type at an address, whose adjoint is added to an element of the array's gradient."""
+    """The element of a type at an address. The element's adjoint is added to the array's gradient at `index`."""
     return b.one(StructureValue, [address, id, index], {"type": dtype, "word": word})
 
 
@@ -78,9 +78,9 @@ def bits(b: OpBuilder, x: Value) -> Value:
 
 
 class StoredArray(Value):
-    """A packed array of one dimension in the memory of a spatial structure, which kernels only read. `address`: the
-    address of the first element; `count`: the number of elements; `id`: the id of the structure; `word`: the word of
-    the structure's entry with the address of the array's gradient, None if the array has none."""
+    """A packed read-only array of one dimension in the memory of a spatial structure. `address`: the address of the
+    first element; `count`: the number of elements; `id`: the id of the structure; `word`: the index of the word of the
+    structure's entry that holds the address of the array's gradient, None for an array without gradient."""
 
     __slots__ = ("address", "count", "id", "word")
 
@@ -91,7 +91,7 @@ class StoredArray(Value):
         self.address, self.count, self.id, self.word = address, count, id, word
 
 
-def built_on_structure(b: OpBuilder, op: Op) -> list[Value]:
+def lower_stored_access(b: OpBuilder, op: Op) -> list[Value]:
     """The results of an op on an array of a spatial structure."""
     if isinstance(op, ArrayLoad) and isinstance(op.array, StoredArray):
         a, index = op.array, op.indices[0]

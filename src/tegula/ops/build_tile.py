@@ -83,22 +83,22 @@ def stored(b: OpBuilder, tile: Value, storage: Operand) -> Value:
 
 
 def tile_shape(x: Operand) -> tuple[int, ...]:
-    """The shape of a tile, value or object; TypeRule for anything else."""
+    """The shape of a tile value or tile object; raises TypeRule for any other operand."""
     if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
         return x.type.shape
     raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
 
 
-def tile_axis(shape: Sequence[int], axis: Operand, asked_by: str = "") -> int | None:
-    """A constant axis counted from the front; None for the whole tile. `asked_by`: the calling function, for the
+def tile_axis(shape: Sequence[int], axis: Operand, function: str = "") -> int | None:
+    """A constant axis counted from the front; None for the whole tile. `function`: the calling function, for the
     message."""
     if axis is None:
         return None
     if not isinstance(axis, int):
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
-    have = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
+    dimensions = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
     help = f"axes are {-len(shape)} to {len(shape) - 1}"
-    message = f"{f'{asked_by}() ' if asked_by else ''}axis {axis} is out of bounds for tile with {have}"
+    message = f"{f'{function}() ' if function else ''}axis {axis} is out of bounds for tile with {dimensions}"
     require_range(-len(shape) <= axis < len(shape), message, help)
     return axis % len(shape)
 
@@ -144,8 +144,8 @@ def tile_empty(
 ) -> Value:
     """A tile with unspecified elements.
 
-    A tile made before the roles with `storage="shared"` is shared by the roles; its first dimension may run over stages
-    (docs/roles.md).
+    A tile created before the roles with `storage="shared"` is shared by the roles; its first dimension may be the
+    stages (docs/roles.md).
 
     Returns:
         a tile of `shape` and `dtype`.
@@ -180,8 +180,8 @@ def tile_full(
     return stored(b, b.full(constant_shape(shape), value, t), storage)
 
 
-MAX_COUNTED = 2**63 - 1
-COUNTED = "use finite bounds and a larger step"
+MAX_COUNT = 2**63 - 1
+COUNT_HELP = "use finite bounds and a larger step"
 
 
 @public("tile_arange", fields=WHOLE)
@@ -196,8 +196,8 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     Returns:
         a tile (N,), with N = ceil((stop - start) / step).
     Raises:
-        type-mismatch: there are no numbers or more than 3, `dtype` is bool, or integers are counted from or by
-            a fraction.
+        type-mismatch: there are no numbers or more than 3, `dtype` is bool, or the start or the step of a range of
+            integers is not an integer.
         not-constant: a number is known at run time only.
         out-of-range: the range is empty or endless, the step is 0, or a number does not fit `dtype`.
         tile-too-large: the tile has more than 2**26 elements.
@@ -207,35 +207,37 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: St
     many = f"tile_arange() accepts at most 3 positional arguments, got {len(args)}"
     require(len(args) <= 3, many, "call it as tile_arange(start, stop, step)")
     require(args, "tile_arange() needs at least a stop", "call it as tile_arange(stop)")
-    named = ("stop",) if len(args) == 1 else ("start", "stop", "step")
-    for name, x in zip(named, args, strict=False):
+    names = ("stop",) if len(args) == 1 else ("start", "stop", "step")
+    for name, x in zip(names, args, strict=False):
         if not isinstance(x, int | float) or isinstance(x, bool):
             message = f"tile_arange() arguments must be compile time constants, but {name} is not: {name}"
             raise TypeRule("", "", "NotConstant", culprit=x, what=message)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     require_range(step != 0, "tile_arange() step cannot be zero", "use a positive or a negative step")
-    written = f"tile_arange({', '.join(map(shown, args))})"
+    call_text = f"tile_arange({', '.join(map(shown, args))})"
     first, last, increment = map(float_literal, (start, stop, step))
     span = (last - first) / increment if all(map(math.isfinite, (first, last, increment))) else math.inf
-    require_range(span <= MAX_COUNTED, f"{written} has too many elements to count", COUNTED)
+    require_range(span <= MAX_COUNT, f"{call_text} has too many elements to count", COUNT_HELP)
     count = max(0, -int(-(stop - start) // step))
-    require_range(count > 0, f"{written} is empty: use a non-empty range", "choose a step towards stop")
+    require_range(count > 0, f"{call_text} is empty: use a non-empty range", "choose a step towards stop")
     check_shape((count,))
-    scalar = _counting_type(dtype)
+    scalar = _range_dtype(dtype)
     if scalar.is_float:
-        lost = f"tile_arange() step cannot be zero, as {step} is in {scalar}"
-        require_range(convert(np.array(increment), to_numpy(scalar)) != 0, lost, "give dtype=float64")
+        message_of_step = f"tile_arange() step cannot be zero, as {step} is in {scalar}"
+        require_range(
+            convert(np.array(increment), to_numpy(scalar)) != 0, message_of_step, "give dtype=float64"
+        )
     for x in (start, step) if scalar.is_int else ():
         require(x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "use integers")
     check_shape((count,))
     checked_literal(start + step * (count - 1), scalar)
-    counted = scalar if scalar.is_int else _counted_in(scalar, float(start), float(step), count)
-    values = [b.const(v, counted) for v in (start, step)]
+    compute_dtype = scalar if scalar.is_int else _compute_dtype(scalar, float(start), float(step), count)
+    values = [b.const(v, compute_dtype) for v in (start, step)]
     return stored(b, b.tile(b.cast(b.one(TileArange, values, {"count": count}), scalar)), storage)
 
 
-def _counting_type(dtype: Operand) -> DType:
-    """The type of the numbers of a range; TypeRule for a type without a range."""
+def _range_dtype(dtype: Operand) -> DType:
+    """The dtype of a range; raises TypeRule for a dtype that is not numeric."""
     t = element_type(float if dtype is None else dtype)
     if not isinstance(t, DType) or t.is_bool:
         help = "count in int or float and compare or combine the elements, as in a > 0"
@@ -243,16 +245,18 @@ def _counting_type(dtype: Operand) -> DType:
     return t
 
 
-def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
-    """The type in which the numbers of a range are computed before they are rounded once to `scalar`: float32 if the
-    rounded numbers equal those computed in float64, else float64."""
+def _compute_dtype(scalar: DType, start: float, step: float, count: int) -> DType:
+    """The type in which the numbers of a range are computed before rounding to `scalar`: float32 if all rounded numbers
+    equal the float64 results, else float64."""
     if scalar.bits == 64:
         return scalar
-    long, short = (
+    in_float64, in_float32 = (
         TileArange.ref({"count": count}, np.array(start, kind), np.array(step, kind), 1)
         for kind in (np.float64, np.float32)
     )
-    same = np.array_equal(convert(long, to_numpy(scalar)), convert(short, to_numpy(scalar)), equal_nan=True)
+    same = np.array_equal(
+        convert(in_float64, to_numpy(scalar)), convert(in_float32, to_numpy(scalar)), equal_nan=True
+    )
     return float32 if same else float64
 
 
@@ -265,7 +269,7 @@ def tile_from_thread(
     Parameters:
         thread_idx: the index of the thread, an integer from 0; the argument of thread 0 is used.
     Returns:
-        a tile of `shape` and the type of `value`; zeros where the thread is absent or outside of the block.
+        a tile of `shape` and the type of `value`; zeros if the thread is absent or outside of the block.
     Raises:
         out-of-range: a constant `thread_idx` is outside of the block.
         type-mismatch: `thread_idx` is not an integer.
@@ -290,8 +294,7 @@ def tile(b: OpBuilder, x: OfEachThread, preserve_type: Operand = False) -> Value
     functions see 0.
 
     Parameters:
-        preserve_type: whether the elements of the tile are the vectors or matrices themselves; False by
-            default.
+        preserve_type: whether the elements of the tile are vectors or matrices; False by default.
     Returns:
         with B threads, a tile (B,) of a scalar; of a vector (N,) a tile (N, B) and of a matrix (M, N) a tile
         (M, N, B) of scalars, or with `preserve_type` a tile (B,) of their type.
@@ -373,7 +376,7 @@ def offsets(b: OpBuilder, offset: Operand, rank: int) -> list[Value]:
 
 
 def array_operand(x: Operand) -> tuple[Value, ArrayType]:
-    """An operand that is an array, and its type; TypeRule for anything else."""
+    """An operand that is an array, and its type; raises TypeRule for any other operand."""
     if isinstance(x, Value) and isinstance(x.type, ArrayType):
         return x, x.type
     raise TypeRule(f"expected an array, got {describe(x)}", culprit=x)
@@ -403,7 +406,7 @@ def tile_load(
     `other`.
 
     Parameters:
-        a: an array of as many dimensions as `shape` has lengths, of any dtype.
+        a: an array of any dtype, with one dimension for each length of `shape`.
         fill: the value of elements outside of the array, of the dtype of `a`; 0 by default.
         other: the value of elements where `mask` is False, a scalar, vector or matrix of the dtype of `a`; 0 by
             default. Only with `mask`.
@@ -426,14 +429,15 @@ def tile_load(
         message = "other= is the value of the elements that mask= does not select, and there is no mask"
         require(other is None, message, "the value of elements outside of the array is fill=")
     else:
-        chosen = selection(b, mask, shape, "tile_load")
+        selected = selection(b, mask, shape, "tile_load")
         loaded = b.map(
-            lambda xs: b.one(S.Select, xs), [chosen, loaded, _other(b, 0 if other is None else other, t)]
+            lambda xs: b.one(S.Select, xs),
+            [selected, loaded, _masked_value(b, 0 if other is None else other, t)],
         )
     return stored(b, loaded, storage)
 
 
-def _other(b: OpBuilder, other: Operand, t: ElementType) -> Value:
+def _masked_value(b: OpBuilder, other: Operand, t: ElementType) -> Value:
     """The value of the elements that a mask does not select."""
     literal = element_literal(b, other, t)
     require(literal.type == t, f"other must be {t}, got {literal.type}")
@@ -464,13 +468,16 @@ def tile_store(
     """
     (array, array_type), value = array_operand(a), b.tile(t, partial=True)
     shape = tile_shape(value)
-    at = offsets(b, offset, len(shape))
+    offset_values = offsets(b, offset, len(shape))
     if mask is None:
         attrs = {"bounds_check": bool(bounds_check), "aligned": bool(aligned)}
-        b.emit(TileStore, [array, value, *at], attrs)
+        b.emit(TileStore, [array, value, *offset_values], attrs)
         return
-    access_types(array_type, shape, [v.type for v in at])
-    b.emit(ArrayScatter, [array, value, selection(b, mask, shape, "tile_store"), *coordinates(b, shape, at)])
+    access_types(array_type, shape, [v.type for v in offset_values])
+    b.emit(
+        ArrayScatter,
+        [array, value, selection(b, mask, shape, "tile_store"), *coordinates(b, shape, offset_values)],
+    )
 
 
 ATOMIC = """{what} of an array and of a tile, each atomically, once for the block.
@@ -511,12 +518,16 @@ def _tile_atomic(op: str) -> None:
     ) -> Value:
         (array, array_type), value = array_operand(a), b.tile(t, partial=True)
         shape = tile_shape(value)
-        at = offsets(b, offset, len(shape))
+        offset_values = offsets(b, offset, len(shape))
         if mask is None:
-            return b.one(TileAtomic, [array, value, *at], {"op": op, "bounds_check": bool(bounds_check)})
-        access_types(array_type, shape, [v.type for v in at])
+            return b.one(
+                TileAtomic, [array, value, *offset_values], {"op": op, "bounds_check": bool(bounds_check)}
+            )
+        access_types(array_type, shape, [v.type for v in offset_values])
         in_bounds = selection(b, mask, shape, f"tile_atomic_{op}")
-        return b.one(ArrayScatterAtomic, [array, value, in_bounds, *coordinates(b, shape, at)], {"op": op})
+        return b.one(
+            ArrayScatterAtomic, [array, value, in_bounds, *coordinates(b, shape, offset_values)], {"op": op}
+        )
 
     def before(
         b: OpBuilder,
@@ -526,12 +537,12 @@ def _tile_atomic(op: str) -> None:
         bounds_check: BoundsCheck = True,
         mask: Mask = None,
     ) -> Value:
-        """The previous values of the leaves that are not added."""
+        """The previous elements, for the leaves of a struct that cannot be added."""
         shape = tile_shape(b.tile(t, partial=True))
         return tile_load(b, a, shape, offset, bounds_check=bounds_check, mask=mask)
 
     build.__doc__ = ATOMIC.format(**ATOMICS[op])
-    public(f"tile_atomic_{op}", fields=added("a", "t", carried=before) if op == "add" else None)(build)
+    public(f"tile_atomic_{op}", fields=added("a", "t", pass_through=before) if op == "add" else None)(build)
 
 
 for _op in ATOMICS:

@@ -13,12 +13,12 @@ from tegula.ops.tile import access_types
 
 
 def _tile_indices(
-    b: OpBuilder, a: Operand, shape: tuple[int, ...], offset: Operand, mask: Operand, asked_by: str
+    b: OpBuilder, a: Operand, shape: tuple[int, ...], offset: Operand, mask: Operand, function: str
 ) -> list[Value]:
-    """The selection and the coordinates of the elements that a tile is exchanged with."""
-    at = offsets(b, offset, len(shape))
-    access_types(array_operand(a)[1], shape, [v.type for v in at])
-    return [selection(b, mask, shape, asked_by), *coordinates(b, shape, at)]
+    """The selection, and the coordinates of the array's elements that are exchanged."""
+    offset_values = offsets(b, offset, len(shape))
+    access_types(array_operand(a)[1], shape, [v.type for v in offset_values])
+    return [selection(b, mask, shape, function), *coordinates(b, shape, offset_values)]
 
 
 @public("tile_atomic_exch")
@@ -45,10 +45,10 @@ def tile_atomic_exch(b: OpBuilder, a: Operand, t: Operand, offset: Offset = None
 def tile_atomic_cas(
     b: OpBuilder, a: Operand, compare: Operand, t: Operand, offset: Offset = None, mask: Mask = None
 ) -> Value:
-    """Compares the elements of an array with expected elements and, where they are equal, stores the elements of a
-    tile, each atomically, once for the block; vectors and matrices component by component. Bits are compared: a NaN
-    equals itself, and -0.0 is not 0.0. Elements outside of the array, elements of absent threads, and elements that the
-    mask does not select are dropped.
+    """Compares the elements of an array with expected elements and, where both are equal, stores the elements of a
+    tile, each atomically, once for the block; vectors and matrices component by component. The comparison is bitwise: a
+    NaN equals itself, and -0.0 differs from 0.0. Elements outside of the array, elements of absent threads, and
+    elements that the mask does not select are dropped.
 
     Parameters:
         a: an array of as many dimensions as `t`.

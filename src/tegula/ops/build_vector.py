@@ -54,8 +54,8 @@ def convert(b: OpBuilder, to: ElementType, args: Sequence[Operand], kwargs: dict
 
 
 def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> Value:
-    """A vector or matrix from no value (zeros), one scalar (all components), a value of the same shape (converted),
-    its components, which vectors may hold, or (matrices) its row vectors."""
+    """A vector or matrix from no argument (zeros), one scalar (all components), a value of the same shape (converted),
+    its components as scalars and vectors, or its rows as vectors."""
     if not args:
         return b.const(0, to)
     first, algebra = args[0], algebra_of(to)
@@ -67,16 +67,16 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
             raise TypeRule(f"cannot construct a {to} from {describe(first)}")
     if len(args) == 1 and components(to) != 1 and algebra.fills and not is_vector(first):
         return b.one(VecSplat, [_component(b, first, to.dtype)], {"type": to})
-    if isinstance(to, MatType) and any(_holds_rows(x) for x in args):
+    if isinstance(to, MatType) and any(_is_row_source(x) for x in args):
         message = (
             f"the rows of a {to} are vectors of length {to.cols}, or rows of matrices with {to.cols} columns"
         )
-        require(all(_holds_rows(x, to) for x in args), message)
-    parts = [*args]
+        require(all(_is_row_source(x, to) for x in args), message)
+    components_given = [*args]
     missing = components(to) - sum(components(x.type) if is_vector(x) else 1 for x in args)
     if missing and missing == algebra.optional:
-        parts += algebra.unit[-missing:]
-    return b.one(VecMake, [_part(b, x, to.dtype) for x in parts], {"type": to})
+        components_given += algebra.unit[-missing:]
+    return b.one(VecMake, [_component_or_vector(b, x, to.dtype) for x in components_given], {"type": to})
 
 
 def is_vector(x: Operand) -> bool:
@@ -84,16 +84,19 @@ def is_vector(x: Operand) -> bool:
     return isinstance(x, Value) and isinstance(x.type, VecType)
 
 
-def _holds_rows(x: Operand, of: MatType | None = None) -> bool:
-    """Whether an operand is a vector or a matrix; with `of`: of one row or several rows of this type of matrices."""
+def _is_row_source(x: Operand, matrix_type: MatType | None = None) -> bool:
+    """Whether an operand is a vector or matrix; with `matrix_type`, whether it is one or more rows of such a matrix."""
     if not (isinstance(x, Value) and isinstance(x.type, VecType | MatType)):
         return False
-    return of is None or (element_shape(x.type)[-1], x.type.dtype) == (of.cols, of.dtype)
+    return matrix_type is None or (element_shape(x.type)[-1], x.type.dtype) == (
+        matrix_type.cols,
+        matrix_type.dtype,
+    )
 
 
-def _part(b: OpBuilder, x: Operand, dtype: DType) -> Value:
+def _component_or_vector(b: OpBuilder, x: Operand, dtype: DType) -> Value:
     """A component, or a vector or matrix of consecutive components."""
-    if not _holds_rows(x):
+    if not _is_row_source(x):
         return _component(b, x, dtype)
     part = b.value(x)
     if scalar_of(element(part.type)) != dtype:
@@ -120,7 +123,7 @@ def is_component_type(x: Operand) -> bool:
 
 
 def vector_type(length: Operand, dtype: Operand) -> VecType:
-    """The type of vectors; TypeRule for a length that is not constant or not supported."""
+    """The type of vectors; raises TypeRule for a length that is not constant or not supported."""
     if type(length) is not int:
         raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
     require_range(length > 0, f"a vector has 1 or more components, got {length}", "write tg.vector(3, float)")
@@ -130,7 +133,7 @@ def vector_type(length: Operand, dtype: Operand) -> VecType:
 
 
 def matrix_type(shape: Operand, dtype: Operand) -> MatType:
-    """The type of matrices; TypeRule for a shape that is not a pair of constants or not supported."""
+    """The type of matrices; raises TypeRule for a shape that is not a pair of constants or not supported."""
     entries = as_tuple(shape)
     if not all(type(n) is int for n in entries):
         raise TypeRule("", "", "NotConstant", culprit=shape, what="the shape of a matrix")
@@ -141,8 +144,8 @@ def matrix_type(shape: Operand, dtype: Operand) -> MatType:
     return result
 
 
-def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
-    """A vector or matrix of all elements of a tile, or of the thread's own view of a tile."""
+def _composite_of_tile(b: OpBuilder, x: Value, rank: int) -> Value:
+    """A vector or matrix of all elements of a tile, or of a tile view of this thread."""
     t = x.type
     assert isinstance(t, TileType | BufType)
     scalar = scalar_of(t.dtype)
@@ -151,9 +154,9 @@ def _elements(b: OpBuilder, x: Value, rank: int) -> Value:
     require(len(t.shape) == rank, f"a {noun} takes a tile of {rank} dimensions, got shape {t.shape}")
     composite_type = VecType(t.shape[0], scalar) if rank == 1 else MatType(t.shape[0], t.shape[1], scalar)
     require_components(composite_type)
-    reads, source = (BufGet, x) if isinstance(t, BufType) else (TileExtract, b.tile(x))
-    at = [[b.const(k, int32) for k in index] for index in np.ndindex(*t.shape)]
-    return b.one(VecMake, [b.one(reads, [source, *index]) for index in at], {"type": composite_type})
+    read_op, source = (BufGet, x) if isinstance(t, BufType) else (TileExtract, b.tile(x))
+    indices = [[b.const(k, int32) for k in index] for index in np.ndindex(*t.shape)]
+    return b.one(VecMake, [b.one(read_op, [source, *index]) for index in indices], {"type": composite_type})
 
 
 @public("table")
@@ -164,11 +167,11 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
 
     Parameters:
         data: a NumPy array of any shape, captured by the kernel, of 1 to 65,536 elements.
-        dtype: the scalar type of the elements; by default that of the array.
+        dtype: the scalar type of the elements; by default the array's.
     Returns:
-        the table: NumPy's array, each element rounded once.
+        the table: the NumPy array, each element rounded once.
     Raises:
-        type-mismatch: `data` is no NumPy array, or `dtype` no scalar type.
+        type-mismatch: `data` is not a NumPy array, or `dtype` is not a scalar type.
         out-of-range: an element does not fit `dtype`.
     Gradient:
         none: the result is a constant.
@@ -178,7 +181,7 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
     if dtype is None:
         return data
     scalar = element_type(dtype)
-    require(isinstance(scalar, DType), f"the elements of a table are scalars, got {scalar}")
+    require(isinstance(scalar, DType), f"the elements of a table must be scalars, got {scalar}")
     try:
         return fitted(data, to_numpy(scalar_of(scalar)), str(scalar))
     except UnfitNumber as error:
@@ -191,10 +194,9 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
 
     Parameters:
         *args: the components, scalars of one dtype and vectors of it; the entries of a matrix, row by row, with their
-            number as `length`; one scalar fills all of `length`; a tile (N,), all of whose elements each thread reads,
-            also from a view that the thread made; no argument: zeros. A length and a scalar type give the vector type,
-            also in annotations.
-        length: the number of components, 1 to 1024, a constant; by default that of the components given.
+            number as `length`; one scalar fills all of `length`; a tile (N,) or a view, all of whose elements each
+            thread reads; no argument: zeros. A length and a scalar type give the vector type, also in annotations.
+        length: the number of components, 1 to 1024, a constant; by default the number of the arguments' components.
         dtype: the scalar type; by default the dtype of the first component, float32 for zeros.
     Returns:
         a vector (length,); or the type.
@@ -209,7 +211,7 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     if len(args) == 2 and is_component_type(args[1]):
         return vector_type(args[0], args[1])
     if len(args) == 1 and b.is_tile(args[0]):
-        return _elements(b, args[0], 1)
+        return _composite_of_tile(b, args[0], 1)
     scalar = scalar_of(element_type(dtype)) if dtype is not None else None
     if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
         raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
@@ -249,7 +251,7 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     if len(args) == 2 and is_component_type(args[1]):
         return matrix_type(args[0], args[1])
     if len(args) == 1 and b.is_tile(args[0]):
-        return _elements(b, args[0], 2)
+        return _composite_of_tile(b, args[0], 2)
     if len(args) == 3 and isinstance(args[1], Value) and algebra_of(args[1].type) == QUATERNION:
         return b.value(b.call("transform_compose", *args))
     if shape is None:
@@ -310,15 +312,15 @@ def transpose(b: OpBuilder, a: AMatrix) -> Value:
     t = b.value(a).type
     require(isinstance(t, MatType), f"expected a matrix, got {t}")
     assert isinstance(t, MatType)
-    parts = b.components_of(a)
-    swapped = [parts[r * t.cols + c] for c in range(t.cols) for r in range(t.rows)]
+    entries = b.components_of(a)
+    swapped = [entries[r * t.cols + c] for c in range(t.cols) for r in range(t.rows)]
     return b.one(VecMake, swapped, {"type": MatType(t.cols, t.rows, t.dtype)})
 
 
 def _vector(b: OpBuilder, x: Operand) -> Value:
-    row = b.value(x)
-    require(isinstance(row.type, VecType), f"expected a vector, got {row.type}")
-    return row
+    value = b.value(x)
+    require(isinstance(value.type, VecType), f"expected a vector, got {value.type}")
+    return value
 
 
 @public("dot")
@@ -350,7 +352,7 @@ def length_sq(b: OpBuilder, a: AVector) -> Value:
     Returns:
         a scalar of its dtype.
     Raises:
-        type-mismatch: `a` is of bools.
+        type-mismatch: the components of `a` are bools.
     Gradient:
         2 * adjoint * a.
     """
@@ -372,16 +374,16 @@ def normalize(b: OpBuilder, a: AVector) -> Value:
     Returns:
         a vector of the type of `a`.
     Raises:
-        type-mismatch: `a` holds no floats.
+        type-mismatch: the components of `a` are not floats.
     Gradient:
         (adjoint - y * dot(y, adjoint)) / length(a) with y the result; 0 at length 0.
     """
     size = length(b, a)
-    vec = _vector(b, a)
-    t, zero = element(vec.type), b.const(0.0, element(size.type))
+    vector_value = _vector(b, a)
+    t, zero = element(vector_value.type), b.const(0.0, element(size.type))
     unit = algebra_of(t).unit
     positive = b.one(S.Cmp, [size, zero], {"pred": "gt"})
-    scaled = b.one(S.Div, [vec, b.one(VecSplat, [size], {"type": vec.type})])
+    scaled = b.one(S.Div, [vector_value, b.one(VecSplat, [size], {"type": vector_value.type})])
     return b.one(S.Select, [positive, scaled, b.of_numbers(unit, t) if unit else b.const(0.0, t)])
 
 
@@ -394,13 +396,13 @@ def cross(build: OpBuilder, a: AVector, b: AVector) -> Value:
     Returns:
         a vector (3,) of that type.
     Raises:
-        type-mismatch: an operand has not three components, or is of bools.
+        type-mismatch: an operand does not have three components, or has components of bool.
         mixed-scalar-types: the dtypes differ.
     Gradient:
         cross(b, adjoint) for `a`, cross(adjoint, a) for `b`.
     """
     u, v = build.components_of(_vector(build, a)), build.components_of(_vector(build, b))
-    require(len(u) == len(v) == 3, "cross needs 3-vectors")
+    require(len(u) == len(v) == 3, "cross needs two vectors of 3 components")
     entries = [
         build.binary("sub", build.binary("mul", u[i], v[j]), build.binary("mul", u[j], v[i]))
         for i, j in ((1, 2), (2, 0), (0, 1))
@@ -447,10 +449,10 @@ def trace(b: OpBuilder, a: AMatrix) -> Value:
     t = b.value(a).type
     require(isinstance(t, MatType) and t.rows == t.cols, f"expected a square matrix, got {t}")
     assert isinstance(t, MatType)
-    parts = b.components_of(a)
-    total = parts[0]
+    entries = b.components_of(a)
+    total = entries[0]
     for k in range(1, t.rows):
-        total = b.one(S.Add, [total, parts[k * t.cols + k]])
+        total = b.one(S.Add, [total, entries[k * t.cols + k]])
     return total
 
 
@@ -539,14 +541,16 @@ def require_vector(b: OpBuilder, name: Operand, v: Operand, *sizes: Operand) -> 
 def all_within(builder: OpBuilder, a: Operand, b: Operand, tolerance: Operand) -> Operand:
     """Whether all components of two values of one type differ by at most a tolerance; false for NaN."""
     left, right = builder.unified("sub", [a, b])
-    gap = builder.one(S.Abs, [builder.one(S.Sub, [left, right])])
-    parts = builder.components_of(gap) if isinstance(gap.type, VecType | MatType) else [gap]
-    limit = builder.cast(tolerance, scalar_of(element(gap.type)))
-    tests = [builder.one(S.Cmp, [part, limit], {"pred": "le"}) for part in parts]
-    total = tests[0]
+    difference = builder.one(S.Abs, [builder.one(S.Sub, [left, right])])
+    differences = (
+        builder.components_of(difference) if isinstance(difference.type, VecType | MatType) else [difference]
+    )
+    limit = builder.cast(tolerance, scalar_of(element(difference.type)))
+    tests = [builder.one(S.Cmp, [part, limit], {"pred": "le"}) for part in differences]
+    all_hold = tests[0]
     for test in tests[1:]:
-        total = builder.one(S.And, [total, test])
-    return total
+        all_hold = builder.one(S.And, [all_hold, test])
+    return all_hold
 
 
 @public("zeros")

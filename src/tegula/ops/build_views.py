@@ -58,10 +58,10 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
         t: a tile of up to 4 dimensions.
         offset: an index or a slice for each leading dimension; with `shape` the index of the first element, in
             elements. Negative indices count from the end.
-        shape: the lengths of the view, constants, of the last dimensions of `t`; by default the lengths that the
-            indices and slices leave.
+        shape: the lengths of the view in the last dimensions of `t`, constants; by default, the offset is a subscript
+            that determines the lengths.
     Returns:
-        a view: changes of it change `t`, where `t` is bound to a name.
+        a view: writes to the view change `t` if `t` is bound to a name.
     Raises:
         type-mismatch: `t` is not a tile, an offset is not an integer, or `shape` is given with a slice.
         not-constant: `shape` or a bound of a slice is known at run time only.
@@ -69,7 +69,7 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
         tile-too-large: `shape` has more than 2**26 elements.
         out-of-bounds: an offset leaves the tile, in debug mode.
     Gradient:
-        the adjoint at the place of the view, 0 elsewhere.
+        the adjoint at the elements of the view, 0 elsewhere.
     """
     full_shape = tile_shape(t)
     entries = as_tuple(offset)
@@ -85,22 +85,22 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     message = f"tile_view takes at most {len(full_shape)} offsets here, got {len(entries)}"
     require_range(len(entries) <= len(full_shape), message, "give one entry for each dimension of the tile")
     starts = [b.index(i) for i in (*entries, *(0,) * (len(full_shape) - len(entries)))]
-    lead = len(full_shape) - len(extents)
+    leading = len(full_shape) - len(extents)
     message = f"a view of shape {extents} does not fit a tile of shape {full_shape}"
-    require_range(lead >= 0, message, f"give the view at most {len(full_shape)} dimensions")
-    for n, dim in zip(extents, full_shape[lead:], strict=True):
+    require_range(leading >= 0, message, f"give the view at most {len(full_shape)} dimensions")
+    for n, dim in zip(extents, full_shape[leading:], strict=True):
         require_range(n <= dim, message, "no dimension of a view is longer than the tile's")
     _check_constant_starts(entries, extents, full_shape)
-    return _view(b, t, (starts, extents, tuple(range(lead, len(full_shape))), (1,) * len(extents)))
+    return _view(b, t, (starts, extents, tuple(range(leading, len(full_shape))), (1,) * len(extents)))
 
 
 def _check_constant_starts(
     starts: Sequence[Operand], extents: Sequence[int], full_shape: Sequence[int]
 ) -> None:
-    lead = len(full_shape) - len(extents)
+    leading = len(full_shape) - len(extents)
     for d, start in enumerate(starts):
         if isinstance(start, int):
-            n = extents[d - lead] if d >= lead else 1
+            n = extents[d - leading] if d >= leading else 1
             require_range(
                 0 <= start and start + n <= full_shape[d],
                 f"elements {start} to {start + n - 1} of the view exceed dimension {d} of a tile of shape {full_shape}",
@@ -117,7 +117,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
         axis: the dimensions to leave out, an int or a tuple of constants, negative ones from the end; all of
             length 1 by default.
     Returns:
-        a view with the other dimensions; (1,) where none is left.
+        a view with the other dimensions; of shape (1,) if all lengths are 1.
     Raises:
         type-mismatch: `t` is not a tile.
         not-constant: `axis` is known at run time only.
@@ -136,20 +136,20 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
             f"leave out axis {d}",
         )
     dimensions = [d for d in range(len(shape)) if d not in axes] or [0]
-    zero = [b.const(0, int32) for _ in shape]
-    return _view(b, t, (zero, [shape[d] for d in dimensions], dimensions, [1] * len(dimensions)))
+    zeros = [b.const(0, int32) for _ in shape]
+    return _view(b, t, (zeros, [shape[d] for d in dimensions], dimensions, [1] * len(dimensions)))
 
 
 @public("tile_reshape", fields=moved("t"))
 def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
-    """The elements of a tile, in row-major order, under another shape.
+    """The elements of a tile, in row-major order, in another shape.
 
     Parameters:
         t: a tile of up to 4 dimensions.
-        shape: 1 to 4 lengths, constants, with as many elements in all; one length may be -1, and is computed from the
-            others.
+        shape: 1 to 4 lengths, constants, with the same number of elements; one length may be -1, and is computed from
+            the others.
     Returns:
-        a view, or a read-only copy of a strided view for which no view has this shape.
+        a view; a read-only copy if no view of a strided view has this shape.
     Raises:
         type-mismatch: `t` is not a tile.
         not-constant: a length is known at run time only.
@@ -176,24 +176,26 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         return b.one(TileReshape, [b.tile(t)], {"shape": result_shape})
     if is_packed(t):
         return b.one(BufReshape, [t], {"shape": result_shape})
-    return _reshaped_view(b, t, old_shape, result_shape)
+    return _reshape_strided_view(b, t, old_shape, result_shape)
 
 
-def _reshaped_view(b: OpBuilder, t: Value, old_shape: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+def _reshape_strided_view(
+    b: OpBuilder, t: Value, old_shape: tuple[int, ...], shape: tuple[int, ...]
+) -> Value:
     """A strided view in another shape. The result is a view if each of its dimensions runs along one old dimension, or
-    along several that have one common stride. Otherwise it is a read-only copy, because writes to a copy would not
-    change the original tile."""
+    along several with a common stride. Otherwise it is a read-only copy, because writes to a copy would not change the
+    original tile."""
     require_range(
         TileType(float32, old_shape).size == TileType(float32, shape).size,
         f"cannot reshape a tile of shape {old_shape} to {shape}",
         "choose a shape with the same number of elements",
     )
-    zero = b.const(0, int32)
-    source, starts = t, [zero for _ in old_shape]
+    zeros = b.const(0, int32)
+    source, starts = t, [zeros for _ in old_shape]
     layout = split_layout([(n, d, 1) for d, n in enumerate(old_shape)], shape)
     if layout is None:
-        line, start, steps = _in_line(b, t)
-        source, starts = line, [start]
+        flat, start, steps = _flat_object(b, t)
+        source, starts = flat, [start]
         layout = split_layout([(n, 0, step) for n, step in zip(old_shape, steps, strict=True)], shape)
     if layout is not None:
         extents, dims, steps = zip(*layout, strict=True)
@@ -203,20 +205,20 @@ def _reshaped_view(b: OpBuilder, t: Value, old_shape: tuple[int, ...], shape: tu
     return reshaped
 
 
-def _in_line(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
-    """The packed object that contains a view, flattened to one dimension, the index of the view's first element in it,
+def _flat_object(b: OpBuilder, t: Value) -> tuple[Value, Value, list[int]]:
+    """The packed object that contains a view, flattened to one dimension; the flat index of the view's first element;
     and the strides of the view's dimensions, in elements."""
     shape = tile_shape(t)
     if is_packed(t):
-        line = b.one(BufReshape, [t], {"shape": (prod(shape),)})
-        return line, b.const(0, int32), [prod(shape[d + 1 :]) for d in range(len(shape))]
+        flat = b.one(BufReshape, [t], {"shape": (prod(shape),)})
+        return flat, b.const(0, int32), [prod(shape[d + 1 :]) for d in range(len(shape))]
     view = t.owner
     assert isinstance(view, BufView)
-    line, origin, distances = _in_line(b, view.buffer)
-    for start, distance in zip(view.starts, distances, strict=True):
-        origin = b.one(Add, [origin, b.one(Mul, [b.cast(start, int32), b.const(distance, int32)])])
+    flat, first_index, strides = _flat_object(b, view.buffer)
+    for start, stride in zip(view.starts, strides, strict=True):
+        first_index = b.one(Add, [first_index, b.one(Mul, [b.cast(start, int32), b.const(stride, int32)])])
     steps = zip(view.dims, view.steps, strict=True)
-    return line, origin, [distances[d] * step if d >= 0 else 0 for d, step in steps]
+    return flat, first_index, [strides[d] * step if d >= 0 else 0 for d, step in steps]
 
 
 @public("tile_broadcast", fields=moved("a"))
@@ -224,7 +226,7 @@ def tile_broadcast(b: OpBuilder, a: ATile, shape: Shape) -> Value:
     """A tile repeated to a larger shape, by the rules of NumPy.
 
     Returns:
-        a tile of `shape`, read-only: tg.copy makes one that can be changed.
+        a read-only tile of `shape`: tg.copy returns a copy that can be changed.
     Raises:
         shape-mismatch: `a` does not broadcast to `shape`.
     Gradient:
@@ -267,8 +269,8 @@ def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     )
     order: tuple[int, ...] = tuple(axes)
     if isinstance(a, Value) and isinstance(a.type, BufType):
-        zero = [b.const(0, int32) for _ in shape]
-        return _view(b, a, (zero, [shape[d] for d in order], order, (1,) * len(shape)))
+        zeros = [b.const(0, int32) for _ in shape]
+        return _view(b, a, (zeros, [shape[d] for d in order], order, (1,) * len(shape)))
     return b.one(TilePermute, [b.tile(a)], {"perm": order})
 
 
@@ -298,7 +300,7 @@ def tile_astype(b: OpBuilder, t: ATile, dtype: ComponentType) -> Value:
     Returns:
         a new tile of the shape of `t`.
     Gradient:
-        the adjoint, converted; refused (no-gradient) where floats became integers on the way.
+        the adjoint, converted; refused (no-gradient) if floats were converted to integers.
     """
     return b.tile(b.cast(b.tile(t, partial=True), scalar_of(element_type(dtype))), partial=True)
 
@@ -318,7 +320,7 @@ def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = 
         popped-tile-changed: `dst` was popped from a pipe.
         out-of-bounds: an offset leaves `dst`, in debug mode.
     Gradient:
-        the adjoint of the written part of `dst`, for `src`; 0 there for the previous elements of `dst`.
+        the adjoint of the written part of `dst`, for `src`; for previous elements of `dst`, 0 in this part.
     """
     target, source = b.buffer(dst), b.tile(src)
     assert isinstance(target.type, BufType) and isinstance(source.type, TileType)
@@ -353,15 +355,15 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: FirstAxis = 0) -> Value:
 
 @public("tile_extract", rest=(*INDICES, "m", "n"), fields=moved("a"))
 def tile_extract(b: KernelBuilder, a: ATile, *index: Operand) -> Operand:
-    """The element of a tile at an index, like a[index]; threads may give different indices.
+    """The element of a tile at an index, like a[index]; the index may differ between threads.
 
-    Outside of the tile the element is undefined without debug mode.
+    Without debug mode, an element outside of the tile is undefined.
 
     Parameters:
-        *index: an integer for each dimension, then for each dimension of a vector or matrix element to read a
-            component; negative indices count from the end. With fewer indices the result is a view.
+        *index: an integer for each dimension of the tile, and optionally for each dimension of a vector or matrix
+            element; negative indices count from the end. With fewer indices the result is a view.
     Returns:
-        a scalar, vector or matrix; a view where indices are missing.
+        a scalar, vector or matrix; a view if indices are missing.
     Raises:
         type-mismatch: an index is not an integer.
         out-of-range: a constant index leaves the tile.

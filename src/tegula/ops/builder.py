@@ -16,7 +16,7 @@ from tegula.errors import UnfitNumber
 from tegula.fitting import fitted, shown
 from tegula.ir import REGISTRY, Builder, Op, Region, TypeRule, Value, root
 from tegula.ops import scalar as S
-from tegula.ops.base import USES, cast_help, element, require
+from tegula.ops.base import USAGE_HELP, cast_help, element, require
 from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite
 from tegula.ops.control import If, Yield
 from tegula.ops.convert import Cast
@@ -57,13 +57,12 @@ function."""
 LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
 
-
 MAX_VECTOR = 64
 """The maximum number of elements of a constant NumPy array that is a vector or matrix; larger arrays are tables."""
 
 
-BY_COMPONENT = ("add", "sub", "and", "or", "xor", "mod", "shl", "shr")
-"""The operators that work on two vectors or matrices component by component."""
+COMPONENTWISE_OPERATORS = ("add", "sub", "and", "or", "xor", "mod", "shl", "shr")
+"""The operators that are defined component by component for two vectors or matrices."""
 
 
 class LiteralRule(TypeRule):
@@ -88,10 +87,10 @@ class ThreadArray(Enum):
 
 class OpBuilder(Builder):
     """The builder of one kernel trace. `block_lanes`: the number of lanes of the block; `lanes`: the number of lanes of
-    the group, which is a role or the block; `partial`: whether the last block may lack lanes; `library`: calls a
-    standard library function by name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot be
-    written, with the name of the function that made each tile. `thread_arrays`: the values that are per-thread arrays.
-    `elected`: whether one thread of the group runs the ops."""
+    the group, which is a role or the block; `partial`: whether the last block may lack lanes; `library`: builds a call
+    of a standard library function by name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot
+    be written, with the name of the function that created each tile. `thread_arrays`: the values that are per-thread
+    arrays. `elected`: whether one thread of the group runs the ops."""
 
     __slots__ = (
         "block_lanes",
@@ -136,9 +135,11 @@ class OpBuilder(Builder):
         return self.insert(op.typed(operands, attrs, regions, self.loc)).results
 
     def _check_writable(self, target: Value) -> None:
-        made_by = self.read_only.get(root(target))
-        if made_by is not None:
-            raise TypeRule(f"the result of {made_by} is read-only", "change a copy of the tile: tg.copy(...)")
+        producer = self.read_only.get(root(target))
+        if producer is not None:
+            raise TypeRule(
+                f"the result of {producer} is read-only", "change a copy of the tile: tg.copy(...)"
+            )
 
     def one(
         self,
@@ -152,23 +153,23 @@ class OpBuilder(Builder):
 
     def region_of(self, types: Sequence[Type], body: Callable[[list[Value]], Value]) -> Region:
         """A region with arguments of the given types that yields the value which `body` builds from them."""
-        region, outer = Region(types), self.region
+        region, outer_region = Region(types), self.region
         self.region = region
         try:
             result = body(region.args)
             self.emit(Yield, [result])
         finally:
-            self.region = outer
+            self.region = outer_region
         return region
 
     def branch(self, condition: Value, body: Callable[[], object]) -> None:
         """Build a branch that runs the ops that `body` builds if the condition holds."""
-        regions, outer = [Region(), Region()], self.region
+        regions, outer_region = [Region(), Region()], self.region
         for region, build in zip(regions, (body, lambda: None), strict=True):
             self.region = region
             build()
             self.emit(Yield, [])
-        self.region = outer
+        self.region = outer_region
         self.emit(If, [condition], None, regions)
 
     def call(self, name: str, *args: Operand) -> Operand:
@@ -269,7 +270,7 @@ class OpBuilder(Builder):
         return offset_value
 
     def within(self, x: Value, bound: int) -> Value:
-        """An integer clamped to -most .. most; unchanged if its type cannot exceed this range."""
+        """An integer clamped to -bound .. bound; unchanged if the type cannot exceed this range."""
         assert isinstance(x.type, DType)
         if x.type.bits - x.type.is_signed <= bound.bit_length():
             return x
@@ -330,15 +331,15 @@ class OpBuilder(Builder):
     ) -> Operand:
         """Apply a lane op to scalars, vectors and matrices, or element by element to tiles."""
         if any(self.is_tile(x) for x in operands):
-            values, rebuild = self.literals_apart(operands)
+            values, rebuild = self.split_literals(operands)
             return self.map(lambda args: self.elementwise(op, rebuild(args), attrs), values)
         return self.one(op, self.unified(op.NAME, operands), attrs)
 
-    def literals_apart(
+    def split_literals(
         self, operands: Sequence[Operand]
     ) -> tuple[list[Operand], Callable[[list[Value]], list[Operand]]]:
-        """The operands without literals, and a function that puts the literals back. In a map's region literals then
-        adapt to the elements."""
+        """The operands without literals, and a function that inserts the literals again. Literals thus take the type of
+        the elements in a map's region."""
         literal = [isinstance(x, LITERALS) for x in operands]
 
         def rebuild(args: list[Value]) -> list[Operand]:
@@ -351,21 +352,23 @@ class OpBuilder(Builder):
         """The operands as values, where literals take the type of the other operands."""
         typed = [x for x in operands if isinstance(x, Value)]
         like = typed[0].type if typed else None
-        out: list[Value] = []
+        values: list[Value] = []
         for x in operands:
             if isinstance(x, Value):
-                out.append(x)
+                values.append(x)
                 continue
             try:
                 value = self.value(x, like)
             except TypeRule as e:
-                raise self._mixed(name, x, like, e) from None
+                raise self._mixed_scalars_error(name, x, like, e) from None
             if is_element(like) and value.type != like and scalar_of(like) == value.type:
                 value = self.one(VecSplat, [value], {"type": like})
-            out.append(value)
-        return out
+            values.append(value)
+        return values
 
-    def _mixed(self, name: str, literal: Operand, like: Type | None, cause: TypeRule) -> TypeRule:
+    def _mixed_scalars_error(
+        self, name: str, literal: Operand, like: Type | None, cause: TypeRule
+    ) -> TypeRule:
         if not isinstance(cause, LiteralRule):
             return cause
         kind = {bool: "bool", int: "int32", float: "float32"}[type(literal)]
@@ -411,11 +414,12 @@ class OpBuilder(Builder):
         raise TypeRule(message, "compare one of the components with a number, as in v.x > 0")
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
-        """The value of a comparison, element by element of tiles; vectors and matrices are equal as wholes."""
+        """The result of a comparison: element by element for tiles; one bool for vectors and matrices, which are equal
+        if all components are."""
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return bool(getattr(operator, pred)(a, b))
         if self.is_tile(a) or self.is_tile(b):
-            values, rebuild = self.literals_apart([a, b])
+            values, rebuild = self.split_literals([a, b])
             return self.map(lambda args: self.compare(pred, *rebuild(args)), values)
         left, right = self.unified(pred, [a, b])
         result = self.one(S.Cmp, [left, right], {"pred": pred})
@@ -425,10 +429,10 @@ class OpBuilder(Builder):
         return self._fold_components("and" if pred == "eq" else "or", result)
 
     def _fold_components(self, op: str, x: Value) -> Value:
-        parts = self.components_of(x)
-        total = parts[0]
-        for part in parts[1:]:
-            total = self.one(REGISTRY[op], [total, part])
+        components = self.components_of(x)
+        total = components[0]
+        for component in components[1:]:
+            total = self.one(REGISTRY[op], [total, component])
         return total
 
     def components_of(self, x: Value) -> list[Value]:
@@ -497,12 +501,12 @@ class OpBuilder(Builder):
         for x in (a, b):
             t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
             composite.append(isinstance(t, VecType | MatType))
-        if all(composite) and op not in BY_COMPONENT and not self._multiplication(op, a, b):
+        if all(composite) and op not in COMPONENTWISE_OPERATORS and not self._multiplication(op, a, b):
             raise TypeRule(
-                _of_composites(op, *(self._elements_text(x) for x in (a, b))),
-                "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
+                _composite_error(op, *(self._elements_text(x) for x in (a, b))),
+                "one tile must hold scalars; for component-wise operators use tg.tile_map with tg.cw_mul or tg.cw_div",
             )
-        values, rebuild = self.literals_apart([a, b])
+        values, rebuild = self.split_literals([a, b])
         return self.map(lambda args: self.binary(op, *rebuild(args)), values)
 
     def _elements_text(self, x: Operand) -> str:
@@ -519,29 +523,29 @@ class OpBuilder(Builder):
             return self.call(function, a, b)
         if both_composite and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
             return self._matmul(a, b)
-        if both_composite and op in BY_COMPONENT:
-            return self._by_component(op, a, b)
+        if both_composite and op in COMPONENTWISE_OPERATORS:
+            return self._build_componentwise(op, a, b)
         shape = ta if isinstance(ta, VecType | MatType) else tb
-        plain = algebra_of(shape).is_plain
-        scaling = ("mul", "div", "mod", "floordiv", "shl", "shr") if plain else ("mul", "div")
+        is_plain = algebra_of(shape).is_plain
+        scaling = ("mul", "div", "mod", "floordiv", "shl", "shr") if is_plain else ("mul", "div")
         if not both_composite and op in scaling:
             assert isinstance(shape, VecType | MatType)
             left, right = (self._splat(x, shape, op) for x in (a, b))
-            return self._by_component(op, left, right)
+            return self._build_componentwise(op, left, right)
         raise TypeRule(
             f"'{SYMBOLS[op]}' is not defined between {describe(a)} and {describe(b)}",
-            algebra_of(ta).help or algebra_of(tb).help or COMPONENTWISE if op in ("mul", "div") else "",
+            algebra_of(ta).help or algebra_of(tb).help or COMPONENTWISE_HELP if op in ("mul", "div") else "",
         )
 
     def _multiplication(self, op: str, a: Operand, b: Operand) -> str:
-        """The name of the function that multiplies two elements, or tiles of them, of an algebra that has one; else
-        ""."""
+        """The name of the function that multiplies two elements, or two tiles of elements, of one algebra; "" if the
+        algebra has no such function."""
         types = [x.type for x in (a, b) if isinstance(x, Value)]
         elements = [t.dtype if isinstance(t, TileType | BufType) else t for t in types]
         multiplies = op == "mul" and len(elements) == 2 and algebra_of(elements[0]) == algebra_of(elements[1])
         return algebra_of(elements[0]).multiply if multiplies else ""
 
-    def _by_component(self, op: str, a: Value, b: Value) -> Value:
+    def _build_componentwise(self, op: str, a: Value, b: Value) -> Value:
         """An operator on two vectors or matrices of one type; the remainder of floats is a call of the standard
         library."""
         t = element(a.type)
@@ -575,8 +579,8 @@ class OpBuilder(Builder):
         if len(rows_of_x[0]) != len(rows_of_y) or scalar != scalar_of(element(y.type)):
             raise TypeRule(f"cannot multiply {x.type} by {y.type}")
         entries = [
-            self.inner([r[k] for k in range(len(r))], [row[c] for row in rows_of_y])
-            for r in rows_of_x
+            self.inner(left_row, [row[c] for row in rows_of_y])
+            for left_row in rows_of_x
             for c in range(len(rows_of_y[0]))
         ]
         if isinstance(x.type, VecType) or isinstance(y.type, VecType):
@@ -648,7 +652,7 @@ class OpBuilder(Builder):
 
 
 def captured_values(region: Region) -> list[Value]:
-    """Make the outer values that a mapped function uses arguments of its region. Returns these values."""
+    """Replace the outer values that a mapped function uses by new arguments of its region. Returns the outer values."""
     inside = {v for op in region.walk() for v in op.results} | set(region.args)
     inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
     known_values: dict[Value, Value] = {}
@@ -658,7 +662,7 @@ def captured_values(region: Region) -> list[Value]:
                 continue
             if not is_element(operand.type):
                 raise TypeRule(
-                    f"a mapped function cannot capture a {describe(operand)}",
+                    f"a mapped function cannot capture {describe(operand)}",
                     "pass the value as an argument",
                 )
             if operand not in known_values:
@@ -668,27 +672,27 @@ def captured_values(region: Region) -> list[Value]:
 
 
 def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
-    parts = b.components_of(x)
+    components = b.components_of(x)
     if isinstance(x.type, MatType):
-        return [parts[r * x.type.cols : (r + 1) * x.type.cols] for r in range(x.type.rows)]
+        return [components[r * x.type.cols : (r + 1) * x.type.cols] for r in range(x.type.rows)]
     algebra = algebra_of(x.type)
     message = f"expected a matrix or vector, got {x.type}"
     require(isinstance(x.type, VecType) and algebra.is_plain, message, algebra.help)
-    return [[p] for p in parts] if column else [parts]
+    return [[p] for p in components] if column else [components]
 
 
-COMPONENTWISE = "for component-wise products use tg.cw_mul or tg.cw_div"
+COMPONENTWISE_HELP = "for component-wise products use tg.cw_mul or tg.cw_div"
 
 
-def _of_composites(op: str, left: str, right: str) -> str:
+def _composite_error(op: str, left: str, right: str) -> str:
     """The message for an unsupported operator on tiles of vectors or matrices."""
     if op not in ("mul", "div"):
         return f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined"
-    verb, symbols = (
+    verb, both_tiles = (
         "multiply" if op == "mul" else "divide",
         left.startswith("tile<") and right.startswith("tile<"),
     )
-    rule = "the element type must be scalar" if symbols else "at least one operand must be a scalar type"
+    rule = "the element type must be scalar" if both_tiles else "at least one operand must be a scalar type"
     return f"Cannot {verb} {left} by {right}: {rule}"
 
 
@@ -697,15 +701,15 @@ def _shape(x: Operand) -> object:
 
 
 def checked_literal(value: Any, scalar: DType) -> Any:
-    """A number as a constant of a scalar type; TypeRule for a number outside the type's range."""
+    """A number as a constant of a scalar type; raises TypeRule for a number outside the type's range."""
     if scalar.is_bool:
         return bool(value)
     if scalar.is_float:
         return float_literal(value, scalar)
     if isinstance(value, float):
         require(value.is_integer(), f"{value} does not fit {scalar}", "write a whole number")
-    if not _holds(scalar, value):
-        wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
+    if not _represents(scalar, value):
+        wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _represents(DTYPES[t], value)), "")
         help = (
             f"use a wider type: tg.{wider}({value})"
             if wider
@@ -716,24 +720,24 @@ def checked_literal(value: Any, scalar: DType) -> Any:
 
 
 _FINITE = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}
-"""The bound for each width of floats up to which numbers do not round to infinity."""
+"""For each width of floats in bits, a bound up to which no number is rounded to infinity."""
 
 
 def float_literal(value: bool | int | float, scalar: DType = float64) -> float:
-    """A number as a float; TypeRule for a number outside the type's range."""
+    """A number as a float; raises TypeRule for a number outside the type's range."""
     try:
         literal = float(value)
         if abs(literal) <= _FINITE[scalar.bits]:
             return literal
         fitted(np.asarray(literal), to_numpy(scalar), scalar.name)
     except (OverflowError, UnfitNumber):
-        wide = abs(value) < 2**1023 and scalar.bits < 64
-        help = "use tg.float64 throughout" if wide else "the largest number of a float64 is 1.8e308"
+        fits_float64 = abs(value) < 2**1023 and scalar.bits < 64
+        help = "use tg.float64 throughout" if fits_float64 else "the largest number of a float64 is 1.8e308"
         raise TypeRule(f"{shown(value)} does not fit {scalar}", help, "OutOfRange") from None
     return literal
 
 
-def _holds(scalar: DType, value: Any) -> bool:
+def _represents(scalar: DType, value: Any) -> bool:
     low = -(1 << (scalar.bits - 1)) if scalar.kind == "i" else 0
     return low <= int(value) < low + (1 << scalar.bits)
 
@@ -744,7 +748,7 @@ def is_tuple(x: Operand) -> TypeGuard[tuple[Operand, ...]]:
 
 
 def as_tuple(x: Operand) -> tuple[Operand, ...]:
-    """An argument as a tuple, where a single entry stands for a tuple of one."""
+    """An argument as a tuple; any other value becomes a tuple of one entry."""
     return x if is_tuple(x) else (x,)
 
 
@@ -762,9 +766,9 @@ def _index_help(t: Type) -> str:
     """The help text for an index that is not an integer; "" if the message suggests a cast instead."""
     if isinstance(t, TileType | BufType):
         if scalar_of(t.dtype).is_bool:
-            return "choose by a mask with tg.where(mask, x, t)"
-        return "t[indices] takes a 1-D integer index tile of a tile t; load one from an array first, with tg.tile_load"
-    return "" if isinstance(t, DType) else USES.get(type(t), "take a component, as in v.x or m[0, 0]")
+            return "select elements by a mask with tg.where(mask, x, t)"
+        return "in t[indices], indices must be a 1-D tile of integers, for example from tg.tile_load"
+    return "" if isinstance(t, DType) else USAGE_HELP.get(type(t), "take a component, as in v.x or m[0, 0]")
 
 
 def operand_text(x: Operand) -> str:
@@ -772,7 +776,7 @@ def operand_text(x: Operand) -> str:
     return repr(x) if isinstance(x, (str, *LITERALS)) or x is None else describe(x)
 
 
-DESCRIBED: dict[type, Callable[[Any], str]] = {
+DESCRIPTIONS: dict[type, Callable[[Any], str]] = {
     type(None): lambda x: "None",
     str: lambda x: f"the string {x!r}",
     type: lambda x: f"type {x.__name__}",
@@ -792,5 +796,5 @@ def describe(x: Operand) -> str:
     if is_tuple(x):
         return f"a tuple of {len(x)}"
     kind: Any = type(x)  # type: ignore[reportUnknownVariableType]
-    named = DESCRIBED.get(kind)
+    named = DESCRIPTIONS.get(kind)
     return f"a {kind.__name__}" if named is None else named(x)

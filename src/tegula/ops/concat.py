@@ -40,7 +40,7 @@ class TileConcat(Op):
                     f"the tiles of tile_concat must have one dtype, got {first.dtype} and {t.dtype}", help
                 )
             if (t.shape[:axis], t.shape[axis + 1 :]) != (first.shape[:axis], first.shape[axis + 1 :]):
-                help = f"their shapes must be equal except along axis {axis}"
+                help = f"the shapes of the tiles must be equal except along axis {axis}"
                 raise TypeRule("", help, "ShapeMismatch", what="tile_concat", left=first.shape, right=t.shape)
         total = sum(t.shape[axis] for t in tiles)
         return [TileType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))]
@@ -53,12 +53,12 @@ class TileConcat(Op):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         axis: int = self.axis
-        first = 0
-        out: list[Value | None] = []
+        start = 0
+        adjoints: list[Value | None] = []
         for tile in self.tiles:
             shape = tile_type(tile.type).shape
-            starts = [b.const(first if d == axis else 0, int32) for d in range(len(shape))]
+            starts = [b.const(start if d == axis else 0, int32) for d in range(len(shape))]
             attrs = {"shape": shape, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
-            out.append(b.one(TileSlice, [g, *starts], attrs))
-            first += shape[axis]
-        return out
+            adjoints.append(b.one(TileSlice, [g, *starts], attrs))
+            start += shape[axis]
+        return adjoints

@@ -28,8 +28,8 @@ class Yield(Op):
 
 
 class If(BranchLike):
-    """A branch. Operand: a bool. Regions: then and else, without arguments. Results: the values that the taken region
-    yields. Attribute `leaves`: one region is for lanes that leave the enclosing loop or function."""
+    """A branch. Operand: a bool. Regions: then and else, without arguments. Results: the values that the executed
+    region yields. Attribute `leaves`: one region is executed by lanes that leave the enclosing loop or function."""
 
     __slots__ = ()
     NAME = "if"
@@ -55,9 +55,10 @@ def branches(op: object) -> TypeGuard[If]:
 
 
 class For(LoopLike):
-    """A counted loop. Operands: start, stop, step (one integer type), then initial values. Region arguments: index,
-    carried values; it yields the carried values. The step is not 0; a negative step counts down. Results: the carried
-    values. Attribute `unroll`: the loop is unrolled after all passes; `rolled`: the loop is never unrolled."""
+    """A counted loop. Operands: start, stop, step (one integer type), then initial values. Arguments of the region: the
+    index and the carried values; the region yields the carried values. The step is not 0; a negative step counts down.
+    Results: the carried values. Attributes: `unroll`: the loop is unrolled after all passes; `rolled`: the loop is
+    never unrolled."""
 
     __slots__ = ()
     NAME = "for"
@@ -94,7 +95,7 @@ class For(LoopLike):
 
     @property
     def positions(self) -> range | None:
-        """The values of the index in all iterations, if the bounds are constants; else None."""
+        """The values of the index in all iterations; None unless the bounds are constants."""
         known = [v.owner.value for v in self.bounds if isinstance(v.owner, Const)]
         return range(*known) if len(known) == 3 and known[2] else None
 

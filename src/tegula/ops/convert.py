@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
     """Convert float64 to float32, rounding to odd, so that a second rounding to fewer bits gives the result of a single
     rounding."""
-    near = x.astype(np.float32)
-    widened = near.astype(np.float64)
-    bits = near.view(np.int32) if near.ndim else np.atleast_1d(near).view(np.int32)
+    nearest = x.astype(np.float32)
+    widened = nearest.astype(np.float64)
+    bits = nearest.view(np.int32) if nearest.ndim else np.atleast_1d(nearest).view(np.int32)
     inexact = np.isfinite(x) & (widened != x)
-    toward = np.where(np.abs(widened) > np.abs(x), bits - 1, bits)
-    odd: np.ndarray = np.where(inexact, toward | 1, bits).astype(np.int32).view(np.float32)
-    return odd.reshape(near.shape)
+    truncated_bits = np.where(np.abs(widened) > np.abs(x), bits - 1, bits)
+    odd: np.ndarray = np.where(inexact, truncated_bits | 1, bits).astype(np.int32).view(np.float32)
+    return odd.reshape(nearest.shape)
 
 
-def _rounded_to_odd(x: np.ndarray) -> np.ndarray:
-    """64-bit integers rounded to odd, to integers that float64 represents: the 11 low bits of an inexact one are
-    replaced by a sticky bit."""
+def _integers_rounded_to_odd(x: np.ndarray) -> np.ndarray:
+    """64-bit integers rounded to odd, to integers that float64 represents: the 11 low bits of integers that float64
+    does not represent are replaced by a sticky bit."""
     if x.dtype.itemsize < 8:
         return x
-    low, unit = x.dtype.type(0x7FF), x.dtype.type(0x800)
-    truncated: np.ndarray = x & ~low
+    low_bits, sticky_bit = x.dtype.type(0x7FF), x.dtype.type(0x800)
+    truncated: np.ndarray = x & ~low_bits
     high: np.ndarray = x >> x.dtype.type(53)
-    lost: np.ndarray = x & low != 0
+    inexact: np.ndarray = x & low_bits != 0
     exact: np.ndarray = (high == 0) | (~high == 0)
-    return np.where(exact, x, np.where(lost, truncated | unit, truncated))
+    return np.where(exact, x, np.where(inexact, truncated | sticky_bit, truncated))
 
 
 def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
@@ -49,7 +49,7 @@ def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
         if to == np.bool_:
             return x.astype(np.float64) != 0 if is_narrow_float(source) else x != 0
         if source.kind in "iu" and source.itemsize >= 4 and is_narrow_float(to):
-            return round_to_odd_float32(_rounded_to_odd(x).astype(np.float64)).astype(to)
+            return round_to_odd_float32(_integers_rounded_to_odd(x).astype(np.float64)).astype(to)
         if source.kind in "iub" or source == to:
             return x.astype(np.float32).astype(to) if is_narrow_float(to) and source != to else x.astype(to)
         if is_narrow_float(to):
@@ -63,8 +63,8 @@ def _saturate(x: np.ndarray, to: np.dtype) -> np.ndarray:
     info = np.iinfo(to)
     truncated = np.trunc(np.where(np.isnan(x), 0.0, x))
     high, low = truncated >= float(info.max), truncated <= float(info.min)
-    inside = np.where(high | low, 0.0, truncated).astype(to)
-    return np.where(high, info.max, np.where(low, info.min, inside)).astype(to)
+    in_range = np.where(high | low, 0.0, truncated).astype(to)
+    return np.where(high, info.max, np.where(low, info.min, in_range)).astype(to)
 
 
 class Cast(Op):

@@ -12,10 +12,10 @@ from tegula.types import Type
 
 
 class CooperativeCall(Call):
-    """A call that all lanes of the group run together, as `call` is for one lane. Operands and results are tiles and
-    uniform scalars. Regions: the body and, in kernels to be differentiated, the adjoint if the function declares one.
-    The adjoint takes the operands, the results and the results' adjoints, all in the types of adjoints, and yields the
-    increment of each float operand's adjoint. Without an adjoint the body is differentiated."""
+    """A call that all lanes of the group execute together; `call` is executed by each lane. Operands and results are
+    tiles and uniform scalars. Regions: the body and, in kernels to be differentiated, the adjoint if the function
+    declares one. The adjoint takes the operands, the results and the results' adjoints, all in the types of adjoints,
+    and yields the increment of each float operand's adjoint. Without an adjoint the body is differentiated."""
 
     __slots__ = ()
     NAME = "call.cooperative"
@@ -45,16 +45,16 @@ class CooperativeCall(Call):
         return [next(gradients) if has_adjoint(v.type) else None for v in self.arguments]
 
 
-def adjoints(kinds: Sequence[Type]) -> list[Type]:
+def adjoints(value_types: Sequence[Type]) -> list[Type]:
     """The types of the adjoints of values, for values that have an adjoint."""
-    return [adjoint_type(t) for t in kinds if has_adjoint(t)]
+    return [adjoint_type(t) for t in value_types if has_adjoint(t)]
 
 
 def rule_region(operands: Sequence[Type], results: Sequence[Type]) -> tuple[Region, list[list[Value]]]:
-    """An empty adjoint region, and its arguments in three groups: operands, results, adjoints of results."""
+    """An empty adjoint region, and the region's arguments in three groups: operands, results, adjoints of results."""
     region = Region()
-    kinds = (map(adjoint_type, operands), map(adjoint_type, results), adjoints(results))
-    return region, [[region.add_argument(t) for t in group] for group in kinds]
+    value_types = (map(adjoint_type, operands), map(adjoint_type, results), adjoints(results))
+    return region, [[region.add_argument(t) for t in group] for group in value_types]
 
 
 __all__ = ["CooperativeCall", "adjoints", "rule_region"]

@@ -12,14 +12,14 @@ from tegula.ir.fields import attr, operand, variadic
 from tegula.ops.base import require, require_range, types
 from tegula.types import TileType, Type, bool_, components, is_element
 
-MAX_SHOWN = 12
+MAX_PRINTED_VALUES = 12
 """The maximum number of values in the message of an assert."""
 
 
 class Print(Op):
-    """Prints a line of text once per lane. Attributes: `parts`: a tuple of strings, which are printed unchanged, and of
-    Nones and formats of C in tuples, each of which stands for the next operand; `end`: the text after the line, a new
-    line by default."""
+    """Prints a line of text once per lane. Attributes: `parts`: the line as a tuple; a string is printed unchanged, a
+    None prints the next operand, and a tuple with a format of C prints the next operand in this format; `end`: the text
+    after the line, a new line by default."""
 
     __slots__ = ()
     NAME = "print"
@@ -63,7 +63,10 @@ class PrintTile(Op):
             single = isinstance(t, TileType) and t.size == 1
             require(single or k not in self.elements, f"{t} has more than one element")
         expected = sum(part is None for part in self.parts)
-        require(expected == len(self.values), f"the text has {expected} places for {len(self.values)} values")
+        require(
+            expected == len(self.values),
+            f"the text has {expected} placeholders for {len(self.values)} values",
+        )
         return []
 
     @staticmethod
@@ -76,8 +79,8 @@ class PrintTile(Op):
 
 class Assert(Op):
     """Fails the launch if the condition is false; attribute `message`. The first failure is reported with its block and
-    lane; the kernel continues. Operands: condition, values of the lane that the message shows; then attribute `parts`
-    is the message as `print` has it."""
+    lane; the kernel continues. Operands: the condition, and values of the lane for the message, whose text is then the
+    attribute `parts`, as in `print`."""
 
     __slots__ = ()
     NAME = "assert"
@@ -95,8 +98,8 @@ class Assert(Op):
                 is_element(t), f"the message of an assert cannot show a {t}", "print it before the assert"
             )
         count = sum(components(t) for t in types(self.values) if is_element(t))
-        message = f"the message of an assert shows {MAX_SHOWN} numbers at most, got {count}"
-        require_range(count <= MAX_SHOWN, message, "print them before the assert")
+        message = f"the message of an assert can show at most {MAX_PRINTED_VALUES} numbers, got {count}"
+        require_range(count <= MAX_PRINTED_VALUES, message, "print further numbers before the assert")
         return []
 
     @staticmethod

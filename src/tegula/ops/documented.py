@@ -2,8 +2,8 @@
 
 A parameter that many functions share is described once, by its kind: `axis: Axis` in a signature adds the kind's text
 and the errors that wrong arguments raise. Sections that functions of a family have in common, the gradient for example,
-are written once in the family: `@public("store_wait", BY_HAND)`. The function's own text replaces shared text, except
-for errors, which are joined."""
+are written once in the family: `@public("store_wait", HAND_WRITTEN)`. The function's own text replaces shared text,
+except for errors, where both are listed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tegula.ops.base import FAMILIES, PUBLIC
 
 TITLES = ("Parameters", "Returns", "Raises", "Gradient", "Source")
 """The sections of a docstring, in order."""
-OF_ENTRIES = ("Parameters", "Raises")
+ENTRY_SECTIONS = ("Parameters", "Raises")
 """The sections in which each entry begins on a new line; the other sections are prose."""
 WIDTH = 112
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of parameter. `text`: the arguments that it takes; `raises`: the reasons of errors for other arguments, by
-    code, where `{name}` is replaced by the parameter's name."""
+    """A kind of parameter. `text`: the valid arguments; `raises`: for each error code, the reason of errors for invalid
+    arguments, where `{name}` is replaced by the parameter's name."""
 
     text: str
     raises: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -45,8 +45,8 @@ def documentation(name: str) -> str:
     """The whole docstring of a public function of kernels."""
     build = PUBLIC[name]
     _, *parameters = inspect.signature(build).parameters.values()
-    kinds = [(_kind(build, p.annotation), _spelt(p)) for p in parameters]
-    return completed(build.__doc__ or "", in_rows(kinds), FAMILIES.get(name))
+    kinds = [(_kind(build, p.annotation), _parameter_text(p)) for p in parameters]
+    return completed(build.__doc__ or "", group_parameters(kinds), FAMILIES.get(name))
 
 
 Row: TypeAlias = tuple[Kind | None, list[str]]
@@ -56,7 +56,7 @@ Row: TypeAlias = tuple[Kind | None, list[str]]
 def completed(text: str, rows: Iterable[Row], family: Family | None = None) -> str:
     """A docstring completed by the texts of the parameters' kinds and of the family."""
     before, sections = split(inspect.cleandoc(text))
-    entries, reasons = _parameters(rows, sections.get("Parameters", []))
+    entries, reasons = _parameter_entries(rows, sections.get("Parameters", []))
     shared: list[Mapping[str, str]] = [*reasons, *([family.raises] if family is not None else [])]
     sections["Parameters"] = entries
     sections["Raises"] = joined(sections.get("Raises", []), shared)
@@ -71,12 +71,12 @@ def assembled(before: str, sections: Mapping[str, Sequence[str]]) -> str:
     if any(sections.values()):
         lines.append("")
     for title in sorted(filter(sections.get, sections), key=_title_order):
-        lines += [f"{title}:", *(_filled(entry, title in OF_ENTRIES) for entry in sections[title])]
+        lines += [f"{title}:", *(_wrapped_entry(entry, title in ENTRY_SECTIONS) for entry in sections[title])]
     return "\n".join(lines)
 
 
 def split(text: str) -> tuple[str, dict[str, list[str]]]:
-    """The text in front of the sections of a docstring, and the entries of each section, one line each."""
+    """The text before the sections of a docstring, and the entries of each section, one line each."""
     before: list[str] = []
     sections: dict[str, list[str]] = {}
     title, entries = "", None
@@ -86,7 +86,7 @@ def split(text: str) -> tuple[str, dict[str, list[str]]]:
             entries = sections.setdefault(title, [])
         elif entries is None:
             before.append(line)
-        elif entries and (line.startswith("     ") or title not in OF_ENTRIES):
+        elif entries and (line.startswith("     ") or title not in ENTRY_SECTIONS):
             entries[-1] += f" {line.strip()}"
         elif line.strip():
             entries.append(line.strip())
@@ -97,7 +97,7 @@ def _title_order(title: str) -> int:
     return TITLES.index(title) if title in TITLES else len(TITLES)
 
 
-def _filled(entry: str, hanging: bool) -> str:
+def _wrapped_entry(entry: str, hanging: bool) -> str:
     return textwrap.fill(
         entry,
         WIDTH,
@@ -108,23 +108,25 @@ def _filled(entry: str, hanging: bool) -> str:
     )
 
 
-def _parameters(rows: Iterable[Row], own: Sequence[str]) -> tuple[list[str], list[Mapping[str, str]]]:
+def _parameter_entries(
+    rows: Iterable[Row], function_entries: Sequence[str]
+) -> tuple[list[str], list[Mapping[str, str]]]:
     """The entries of parameters, one for adjacent parameters of one kind, and the errors of their kinds."""
-    documented = {name: entry for entry in own for name in entry.partition(": ")[0].split(", ")}
+    documented = {name: entry for entry in function_entries for name in entry.partition(": ")[0].split(", ")}
     entries: list[str] = []
     reasons: list[Mapping[str, str]] = []
     for kind, names in rows:
         if kind is not None:
             joined = " or ".join(f"`{name}`" for name in names)
             reasons.append({code: text.format(name=joined) for code, text in kind.raises.items()})
-        untold = [name for name in names if name not in documented]
+        undocumented = [name for name in names if name not in documented]
         entries += dict.fromkeys(documented[name] for name in names if name in documented)
-        if untold and kind is not None:
-            entries.append(f"{', '.join(untold)}: {kind.text}")
+        if undocumented and kind is not None:
+            entries.append(f"{', '.join(undocumented)}: {kind.text}")
     return [*dict.fromkeys(entries)], reasons
 
 
-def in_rows(parameters: Iterable[tuple[Kind | None, str]]) -> list[Row]:
+def group_parameters(parameters: Iterable[tuple[Kind | None, str]]) -> list[Row]:
     """The kinds of parameters, each with the names of the adjacent parameters of this kind."""
     rows: list[Row] = []
     for kind, name in parameters:
@@ -135,26 +137,26 @@ def in_rows(parameters: Iterable[tuple[Kind | None, str]]) -> list[Row]:
     return rows
 
 
-def _spelt(p: inspect.Parameter) -> str:
+def _parameter_text(p: inspect.Parameter) -> str:
     return {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
 
 
 def _kind(build: Callable[..., Any], annotation: object) -> Kind | None:
-    """The kind that an annotation names, if it names one; the annotation may be a string."""
+    """The kind in an annotation, which may be a string; None if the annotation has no kind."""
     named = getattr(build, "__globals__", {}).get(annotation) if isinstance(annotation, str) else annotation
     return next((x for x in get_args(named)[1:] if isinstance(x, Kind)), None)
 
 
-def joined(own: Sequence[str], shared: Sequence[Mapping[str, str]]) -> list[str]:
+def joined(function_entries: Sequence[str], shared: Sequence[Mapping[str, str]]) -> list[str]:
     """The entries of an error section: for each code the function's own reason, then the shared reasons."""
     reasons: dict[str, list[str]] = {}
-    for entry in own:
+    for entry in function_entries:
         code, colon, text = entry.partition(": ")
         if not colon:
-            return list(own)
+            return list(function_entries)
         reasons[code] = [text.removesuffix(".")]
     for code, text in (pair for each in shared for pair in each.items()):
-        known = reasons.setdefault(code, [])
-        if not any(text in each for each in known):
-            known.append(text)
+        texts_of_code = reasons.setdefault(code, [])
+        if not any(text in each for each in texts_of_code):
+            texts_of_code.append(text)
     return [f"{code}: {'; '.join(texts)}." for code, texts in reasons.items()]

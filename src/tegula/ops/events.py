@@ -1,6 +1,6 @@
 """The event table: the events of each scheduled op, in terms of the PTX manual ("PTX ISA", sections named below).
 
-This table is the checker's only model of ops; the replay of schedules in the interpreter uses it too. An op without an
+The checker has no other model of ops; the replay of schedules in the interpreter uses the same table. An op without an
 entry accesses shared memory by ordinary loads and stores, according to its declared effects."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """One arrival of each warp, or (`elected`) of the group's first warp alone, after an announcement of `bytes`. The
+    """One arrival of each warp, or (`elected`) of only the group's first warp, after an announcement of `bytes`. The
     thread's earlier accesses are visible to threads that wait for the phase. PTX ISA, "mbarrier.arrive", "expect-tx
     operation"."""
 
@@ -80,9 +80,9 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class CopyIn:
-    """The first warp starts a copy that writes shared memory through the async proxy, at any time until it completes on
-    the barrier with the bytes that it moved. Out-of-bounds elements are written too, as zeros. PTX ISA,
-    "cp.async.bulk.tensor", "Tensor access modes: out of bound access"."""
+    """The first warp starts a copy that writes shared memory through the async proxy, at any time until the copy
+    completes on the barrier, which then counts the copied bytes. Out-of-bounds elements are written too, as zeros. PTX
+    ISA, "cp.async.bulk.tensor", "Tensor access modes: out of bound access"."""
 
     to: Bytes
     barrier: Value
@@ -92,9 +92,9 @@ class CopyIn:
 
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
-    """Loads (`write` false) or stores by the threads of the group, each of its own part. `warp_group`: each warp group
-    accesses its own slots, and `at` is the slot of the first group. `number`: the value of all elements of a stage
-    after a store, or the element that a load returns."""
+    """Loads (`write` false) or stores of a buffer, distributed over the threads of the group. `warp_group`: each warp
+    group accesses its own slots, and `at` is the slot of the first group. `number`: the value of all elements of a
+    stage after a store, or the element that a load returns."""
 
     at: Bytes
     write: bool
@@ -134,7 +134,7 @@ class Sync:
 class CopyOut:
     """The first warp starts a bulk store, which reads shared memory through the async proxy. The store is committed as
     its own bulk group or, if `commit` is false, belongs to the group that is committed next. `warp_group`: the first
-    warp of each warp group starts one, as in `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor",
+    warp of each warp group starts a store, from slots as in `MemoryAccess`. PTX ISA, "cp.async.bulk.tensor",
     "cp.async.bulk.commit_group"."""
 
     source: Bytes
@@ -157,7 +157,7 @@ class CopiesOutDone:
 
 @dataclass(frozen=True, slots=True)
 class NamedArrival:
-    """Each warp arrives at a named barrier, which then waits for one warp fewer. PTX ISA, "bar, barrier"
+    """Each warp arrives at a named barrier, whose number of missing warps decreases by one. PTX ISA, "bar, barrier"
     (`.arrive`)."""
 
     barrier: Value
@@ -165,8 +165,8 @@ class NamedArrival:
 
 @dataclass(frozen=True, slots=True)
 class NamedWait:
-    """Each warp waits until all warps have arrived at the named barrier at which the warp arrived last. PTX ISA, "bar,
-    barrier" (`.sync`)."""
+    """Each warp waits until all warps have arrived at the named barrier for the phase in which this warp arrived last.
+    PTX ISA, "bar, barrier" (`.sync`)."""
 
     barrier: Value
 
@@ -307,7 +307,7 @@ def _expect(op: MbarrierExpect, known: Known) -> Iterator[Event]:
 
 @event_rule(Barrier)
 def _barrier(op: Barrier, known: Known) -> Iterator[Event]:
-    """A barrier of the group; warps that each synchronise by themselves are not ordered with other warps."""
+    """A barrier of the group. With `of_warps`, warps are not ordered with other warps, so that there is no event."""
     if not op.of_warps:
         yield Sync()
 
@@ -344,8 +344,8 @@ def _load(op: BulkLoad, known: Known) -> Iterator[Event]:
 @event_rule(BulkStore)
 def _store(op: BulkStore, known: Known) -> Iterator[Event]:
     """A store in pieces through the slots of each warp group; the first warp group represents all. A slot is written
-    after the last copy from it has read it. The events repeat after two iterations over the slots, so two are
-    enough."""
+    after the last copy from it has read it. The events repeat after two iterations over the slots, so two iterations
+    are sufficient."""
     staging, tile = op.buffer, op.tile.type
     t = staging.type
     assert isinstance(t, BufType) and isinstance(tile, TileType)
@@ -388,8 +388,8 @@ def _store_wait(op: BulkWait, known: Known) -> Iterator[Event]:
 
 @event_rule(SharedMma, RegisterMma)
 def _matmul(op: RegisterMma | SharedMma, known: Known) -> Iterator[Event]:
-    """A matmul by the tensor cores of warp groups if the attribute `unit` is "wgmma", else by the threads' own
-    loads."""
+    """A matmul by the tensor cores of warp groups if the attribute `unit` is "wgmma"; otherwise, the threads load the
+    operands."""
     operands = tuple(known.bytes(v) for v in (op.a, op.b) if isinstance(v.type, BufType))
     if op.unit != "wgmma":
         yield from (MemoryAccess(at, False) for at in operands)
@@ -415,8 +415,8 @@ def _new(op: BufNew, known: Known) -> Iterator[Event]:
 
 IN_FLIGHT = (SharedMma, RegisterMma)
 """Ops that may leave a matmul in flight: tensor cores still write the registers of their result. Only a matmul with the
-same accumulator may access these registers before a wait that covers the matmul. One operand of `RegisterMma` is in
-registers too, which tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
+same accumulator may access these registers before a wait that covers the matmul. Tensor cores also read the registers
+with one operand of `RegisterMma`. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 
 

@@ -1,7 +1,7 @@
 """Exchanges of values between lanes in aligned segments of `width` lanes: shuffles, sums, extremes, votes.
 
 `width` is a power of two. Lane l is in segment l / width, whose lanes are counted from 0. The value of an absent lane,
-and of a lane that the group does not have, is 0 in shuffles; such lanes do not count in sums, extremes and votes."""
+and of a lane that the group does not have, is 0 in shuffles; such lanes are ignored in sums, extremes and votes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tegula.types import DType, ElementType, Type, bool_, int32, scalar_of, uint
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
-WIDEST = 1024
+MAX_SEGMENT = 1024
 """The maximum number of lanes of a segment."""
-VOTERS = 32
+MAX_VOTERS = 32
 """The maximum number of lanes of a segment whose votes are the bits of one integer."""
 COMBINE: dict[str, type[Binary]] = {"add": Add, "min": Min, "max": Max}
-Shown = Callable[..., Value]
-"""A function that builds, inside the code of a lane, a read of the value of another lane, given its number in the
-group. The optional second argument is the value of absent lanes, 0 by default."""
+LaneReader = Callable[..., Value]
+"""A function that builds, inside the code of a lane, a read of another lane's value. Arguments: the index of the other
+lane in the group, and optionally the value of absent lanes, 0 by default."""
 
 
 class GroupMemory(Protocol):
@@ -53,25 +53,27 @@ class GroupMemory(Protocol):
         ...
 
     def filled(self, region: Region, build: Callable[[], Sequence[Value]]) -> Region:
-        """Fill the region with the ops that `build` makes, let it yield their values, and return it."""
+        """Fill the region with the ops that `build` inserts, and a yield of the values that `build` returns. Returns
+        the region."""
         ...
 
-    def shown(self, value: Value) -> Shown:
-        """Store each lane's value where other lanes can read it, and return the function that reads it."""
+    def shown(self, value: Value) -> LaneReader:
+        """Store the value of each lane in memory that the group shares, and return the function that reads the
+        values."""
         ...
 
     def in_lanes(self, build: Callable[[Value], Value]) -> Value:
-        """The value that each lane computes by itself from its number in the group, an int32."""
+        """The value that each lane computes independently from its index in the group, an int32."""
         ...
 
 
 class SegmentOp(Op):
-    """Base of the ops on segments of lanes. Cooperative: all lanes of the group reach it together."""
+    """Base of the ops on segments of lanes. Cooperative: all lanes of the group execute the op together."""
 
     __slots__ = ()
     COOPERATIVE = True
     VARYING = True
-    MAX_WIDTH = WIDEST
+    MAX_WIDTH = MAX_SEGMENT
     value = operand(lane=True)
     width = attr(32)
 
@@ -88,13 +90,13 @@ class SegmentOp(Op):
         """The type of the result, given the type of the value."""
         return t
 
-    def alike(self, b: GradientBuilder, kind: type[Op], *operands: Value, **attrs: Any) -> Value:
+    def on_segments(self, b: GradientBuilder, kind: type[Op], *operands: Value, **attrs: Any) -> Value:
         """The result of another op on the same segments."""
         return b.one(kind, list(operands), {"width": self.width, **attrs})
 
 
 class Exchange(SegmentOp):
-    """Base of the ops whose segments may be wider than the lanes that can exchange registers."""
+    """Base of the ops whose segments may be wider than a warp, which exchanges values in registers."""
 
     __slots__ = ()
 
@@ -114,7 +116,7 @@ def _int32(b: GroupMemory, x: Value) -> Value:
 
 
 class LaneShuffle(Exchange):
-    """The value of the lane of this segment whose number is `source` modulo the width."""
+    """The value of the lane of this segment whose index is `source` modulo the width."""
 
     __slots__ = ()
     NAME = "lane.shuffle"
@@ -129,7 +131,7 @@ class LaneShuffle(Exchange):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return self.alike(b, LaneCollect, g, b.primal(self.source)), None
+        return self.on_segments(b, LaneCollect, g, b.primal(self.source)), None
 
     def through_memory(self, b: GroupMemory) -> Value:
         read = b.shown(self.value)
@@ -153,7 +155,7 @@ class LaneCollect(Exchange):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return self.alike(b, LaneShuffle, g, b.primal(self.target)), None
+        return self.on_segments(b, LaneShuffle, g, b.primal(self.target)), None
 
     def through_memory(self, b: GroupMemory) -> Value:
         """The sum, for which each lane reads the targets of all lanes of its segment."""
@@ -161,14 +163,14 @@ class LaneCollect(Exchange):
         t = element(self.value.type)
 
         def own(lane: Value) -> Value:
-            body, zero, last = Region(), b.const(0, int32), b.const(self.width - 1, int32)
-            number, total = body.add_argument(int32), body.add_argument(t)
+            body, zero, mask = Region(), b.const(0, int32), b.const(self.width - 1, int32)
+            offset, total = body.add_argument(int32), body.add_argument(t)
 
             def add() -> Sequence[Value]:
-                at = self.member(b, lane, number)
-                differs = b.one(Xor, [_int32(b, target(at, b.one(Xor, [lane, b.const(1, int32)]))), lane])
-                is_own = b.one(Cmp, [b.one(And, [differs, last]), zero], {"pred": "eq"})
-                return [b.one(Select, [is_own, b.one(Add, [total, value(at)]), total])]
+                source = self.member(b, lane, offset)
+                differs = b.one(Xor, [_int32(b, target(source, b.one(Xor, [lane, b.const(1, int32)]))), lane])
+                is_own = b.one(Cmp, [b.one(And, [differs, mask]), zero], {"pred": "eq"})
+                return [b.one(Select, [is_own, b.one(Add, [total, value(source)]), total])]
 
             b.filled(body, add)
             bounds = [zero, b.const(self.width, int32), b.const(1, int32)]
@@ -193,7 +195,7 @@ class LaneXor(Exchange):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return self.alike(b, LaneXor, g, b.primal(self.mask)), None
+        return self.on_segments(b, LaneXor, g, b.primal(self.mask)), None
 
     def through_memory(self, b: GroupMemory) -> Value:
         read, mask = b.shown(self.value), _int32(b, self.mask)
@@ -209,7 +211,9 @@ class LaneReduce(Exchange):
     op = attr()
 
     def infer(self) -> Sequence[Type]:
-        require(self.op in COMBINE, f"segments are combined by {', '.join(COMBINE)}, got {self.op}")
+        require(
+            self.op in COMBINE, f"the values of a segment are combined by {', '.join(COMBINE)}, got {self.op}"
+        )
         t = element(self.value.type)
         require(
             scalar_of(t).kind in COMBINE[self.op].KINDS, f"{self.NAME} by {self.op} is not defined for {t}"
@@ -218,25 +222,25 @@ class LaneReduce(Exchange):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        total = self.alike(b, LaneReduce, g, op="add")
+        total = self.on_segments(b, LaneReduce, g, op="add")
         if self.op == "add":
             return (total,)
         # Lanes with equal extremes each get a part of the gradient.
         t = element(g.type)
         one, zero = b.const(1.0, t), b.const(0.0, t)
-        same = b.one(Cmp, [b.primal(self.value), b.primal(self.result)], {"pred": "eq"})
-        hits = self.alike(b, LaneReduce, b.one(Select, [same, one, zero]), op="add")
-        return (b.one(Select, [same, b.one(Div, [total, hits]), zero]),)
+        is_extreme = b.one(Cmp, [b.primal(self.value), b.primal(self.result)], {"pred": "eq"})
+        tie_count = self.on_segments(b, LaneReduce, b.one(Select, [is_extreme, one, zero]), op="add")
+        return (b.one(Select, [is_extreme, b.one(Div, [total, tie_count]), zero]),)
 
     def through_memory(self, b: GroupMemory) -> Value:
         """The reduction within each warp, then over the results of the warps, which the first lane of each warp
         stores."""
-        narrow = b.one(LaneReduce, [self.value], {"width": VOTERS, "op": self.op})
-        read, none = b.shown(narrow), b.const(self.neutral, element(narrow.type))
+        warp_result = b.one(LaneReduce, [self.value], {"width": MAX_VOTERS, "op": self.op})
+        read, absent = b.shown(warp_result), b.const(self.neutral, element(warp_result.type))
 
         def own(lane: Value) -> Value:
-            firsts = range(0, self.width, VOTERS)
-            values = [read(self.member(b, lane, b.const(k, int32)), none) for k in firsts]
+            warp_starts = range(0, self.width, MAX_VOTERS)
+            values = [read(self.member(b, lane, b.const(k, int32)), absent) for k in warp_starts]
             while len(values) > 1:
                 half = len(values) // 2
                 values = [
@@ -270,7 +274,7 @@ class LaneBallot(SegmentOp):
 
     __slots__ = ()
     NAME = "lane.ballot"
-    MAX_WIDTH = VOTERS
+    MAX_WIDTH = MAX_VOTERS
 
     def result_type(self, t: Type) -> Type:
         require(t == bool_, f"a vote must be a bool, got {t}")
@@ -282,7 +286,7 @@ class LaneMatch(SegmentOp):
 
     __slots__ = ()
     NAME = "lane.match"
-    MAX_WIDTH = VOTERS
+    MAX_WIDTH = MAX_VOTERS
 
     def result_type(self, t: Type) -> Type:
         message = (

@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 
-def is_extreme(b: GradientBuilder, x: Value, best: Value) -> Value:
-    """The number 1 if the element x is equal to the extreme `best`, else 0."""
+def is_extreme(b: GradientBuilder, x: Value, extreme: Value) -> Value:
+    """1 if the element x is equal to the extreme, else 0, in the type of x."""
     t = element(x.type)
-    return b.one(Select, [b.one(Cmp, [x, best], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
+    return b.one(Select, [b.one(Cmp, [x, extreme], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
 
 
-def divided_among_ties(b: GradientBuilder, g: Value, hit: Value, ties: Value) -> Value:
-    """The gradient of an element: g / ties if `hit` is 1, the mark of an element that is equal to the extreme, else
-    0."""
+def split_among_ties(b: GradientBuilder, g: Value, hit: Value, ties: Value) -> Value:
+    """The gradient of an element: g / ties if `hit`, the result of `is_extreme`, is 1, else 0."""
     zero = b.const(0.0, element(hit.type))
     return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, ties]), zero])

@@ -40,8 +40,8 @@ Attrs = Mapping[str, Any]
 
 
 def adjoint_type(t: Type) -> Type:
-    """The type of a value's adjoint: the value's own type, or float32 instead of a narrower float. For arrays, which
-    store gradients, see `gradient_element`."""
+    """The type of a value's adjoint: the value's own type, or float32 instead of a narrower float. For the gradients of
+    arrays see `gradient_element`."""
     if isinstance(t, TileType):
         return TileType(adjoint_element(t.dtype), t.shape, t.partial)
     if isinstance(t, BufType):
@@ -64,29 +64,31 @@ def gradient_element(t: ElementType) -> ElementType:
 
 
 def has_adjoint(t: Type) -> bool:
-    """Whether values of a type can carry a gradient: floats, and tiles, objects and arrays of them."""
+    """Whether values of a type can carry a gradient: floats, and tiles, tile objects and arrays of floats."""
     if isinstance(t, TileType | BufType | ArrayType):
         t = t.dtype
     return is_element(t) and scalar_of(t).is_float
 
 
 class GradientBuilder(KernelBuilder):
-    """Builds adjoint ops. Values named in its methods are the forward kernel's.
+    """Builds adjoint ops. The values that its methods take are values of the forward kernel, unless they are adjoints.
 
     The adjoint of a scalar that differs between lanes is a value per lane. The adjoint of a uniform scalar that all
     lanes reach is one value for the block: the sum over the lanes."""
 
     __slots__ = ()
 
-    def viewed(self, view: ArrayView, target: Value, bounds: Sequence[Value]) -> Value:
-        """The same view of another array of the same shape. `bounds`: the view's bounds, available here. A dimension
-        that the view keeps whole has the length of the target, as a tensor map requires."""
+    def same_view(self, view: ArrayView, target: Value, bounds: Sequence[Value]) -> Value:
+        """The same view of another array of the same shape. `bounds`: the view's bounds, as values that are defined at
+        this point. A dimension of which the view has all elements has the length of the target, as a tensor map
+        requires."""
         bounds = list(bounds)
         for at, dim in view.lengths():
             bounds[at] = self.one(ArrayShape, [target], {"dim": dim})
         return self.one(ArrayView, [target, *bounds], view.attrs)
 
-    # Given by the pass -----------------------------------------------------------------------------------------------
+    # Implemented by the pass
+    # -----------------------------------------------------------------------------------------------
 
     def primal(self, value: Value) -> Value:
         """The recomputed forward value, in the type of its adjoint."""
@@ -114,7 +116,7 @@ class GradientBuilder(KernelBuilder):
         raise NotImplementedError
 
     def inlined(self, body: Region, args: Sequence[Value]) -> list[Value]:
-        """Copy the region's ops here, and return the values that it yields."""
+        """Copy the region's ops to this point, and return the values that the region yields."""
         raise NotImplementedError
 
     def refuse(self, op: Op, reason: str, help: str = "") -> NoReturn:
@@ -158,13 +160,12 @@ class GradientBuilder(KernelBuilder):
         return self.one(S.Mul, [x, self.const(factor, element(x.type))])
 
     def zero_where_zero(self, g: Value, x: Value) -> Value:
-        """The value x, which is a multiple of the adjoint g, or 0 where g is 0, even if the factor is infinite or
-        NaN."""
+        """The value x, a multiple of the adjoint g; but 0 if g is 0, even if x is NaN."""
         zero = self.const(0.0, element(g.type))
         return self.one(S.Select, [self.one(S.Cmp, [g, zero], {"pred": "eq"}), g, x])
 
     def times(self, g: Value, factor: Value, of: Op) -> Value:
-        """The adjoint g times a forward value, where g is the adjoint of the result of the op `of`."""
+        """The adjoint g of the result of the op `of`, times a forward value."""
         scaled = self.one(S.Mul, [g, self.primal(factor)])
         return self.zero_where_zero(g, scaled) if self.may_give_nan(factor, of) else scaled
 
@@ -189,7 +190,7 @@ class GradientBuilder(KernelBuilder):
         attrs = {"lanes": self.lanes, "preserve_type": True, "partial": self.partial}
         return self.total(self.one(TileFromLanes, [x], attrs))
 
-    def from_first(self, x: Value) -> Value:
+    def in_first_lane_only(self, x: Value) -> Value:
         """The value x in lane 0, and zero in other lanes."""
         first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         return self.one(S.Select, [first, x, self.zero(x.type)])
@@ -219,7 +220,7 @@ class GradientBuilder(KernelBuilder):
         return self.widened(self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)]))
 
     def reshaped(self, tile: Value, shape: Sequence[int]) -> Value:
-        """The tile in another shape with as many elements."""
+        """The tile in another shape with the same number of elements."""
         assert isinstance(tile.type, TileType)
         if tile.type.shape == tuple(shape):
             return tile
@@ -240,8 +241,8 @@ class Call(CallLike):
     """A call of a function with a declared derivative. Operands: its arguments. Regions: the body and, in kernels to be
     differentiated, its adjoint. The adjoint's arguments are the arguments and results of the body and the adjoints of
     these results, each converted to the type of the region's argument; the adjoint yields the increment of each float
-    operand's adjoint. Attribute `name`. Ops of the body are not fused with ops outside; then `inline_calls` replaces
-    the call by its body."""
+    operand's adjoint. Attribute `name`. Ops of the body are not fused with ops outside of the call. The pass
+    `inline_calls` replaces the call by its body."""
 
     __slots__ = ()
     NAME = "call"
@@ -293,8 +294,8 @@ class Call(CallLike):
 
 
 def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:
-    """The properties that values of a call and of its adjoint have in common: whether they are floats, and the shape.
-    Widths may differ."""
+    """Whether an element type is a float type, and the type's shape: both agree between a call and its adjoint. Widths
+    may differ."""
     return scalar_of(element(t)).is_float, element_shape(element(t))
 
 

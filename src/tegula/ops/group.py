@@ -30,9 +30,9 @@ Attrs = Mapping[str, Any]
 
 
 class Barrier(Op):
-    """Synchronises all threads of the group: memory accesses before it are visible to all threads after it. Attributes:
-    `reason`, a text with the accesses that it orders; `of_warps`: only the threads of each warp synchronise, and the
-    order holds within the warp."""
+    """Synchronises all threads of the group: memory accesses before the barrier are visible to all threads after the
+    barrier. Attributes: `reason`, a text with the ordered accesses; `of_warps`: each warp synchronises separately, and
+    accesses are ordered within the warp."""
 
     __slots__ = ()
     NAME = "barrier"
@@ -47,8 +47,8 @@ class Barrier(Op):
 
 
 class Publish(Op):
-    """Writes one lane's value to a buffer; nothing if the lane is absent or outside of the group. Operands: buffer of
-    one element, per-lane value, lane (integer)."""
+    """Writes one lane's value to a buffer; has no effect if the lane is absent or outside of the group. Operands:
+    buffer of one element, per-lane value, lane (integer)."""
 
     __slots__ = ()
     NAME = "group.publish"
@@ -62,7 +62,7 @@ class Publish(Op):
         buffer = buffer_type(self.buffer.type)
         require(
             buffer.shape == (1,) and buffer.dtype == self.value.type,
-            f"{self.value.type} cannot be published in {buffer}",
+            f"a {self.value.type} cannot be published in a {buffer}",
         )
         require(
             getattr(self.thread.type, "is_int", False), f"the lane must be an integer, got {self.thread.type}"
@@ -93,11 +93,12 @@ class Agree(Op):
 
 
 class PartialReduce(Op):
-    """The part of reductions that threads and warps compute without exchanging values, for several tiles at a time.
-    Operands: tiles; each has a region and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and the
-    number of warps that hold parts of one result. In a result, the reduced dimension runs over the parts; for a
-    reduction of all elements the first dimension does, and the others are 1. `tile.reduce` of a result equals that of
-    its operand."""
+    """The part of reductions that each warp computes without shared memory, for one or more tiles.
+
+    Operands: tiles. For each tile: a region; in the attribute `axes`, the `axis` as in `tile.reduce`; in `parts`, the
+    number of warps that have a partial result. The reduced dimension of a result has an element for each of these
+    warps; for a reduction of all elements the first dimension has, and the other lengths are 1. `tile.reduce` of a
+    result equals `tile.reduce` of its operand."""
 
     __slots__ = ()
     NAME = "group.reduce"
@@ -143,8 +144,8 @@ class SharedGather(Op):
 
 
 class GatherEach(ElementwiseTiles):
-    """The elements of a one-dimensional buffer at the places that a tile holds: `tile.gather` of a tile of one
-    dimension. Each lane reads the elements of its own places. Operands: buffer, tile of indices."""
+    """The elements of a one-dimensional buffer at a tile of indices: `tile.gather` of a tile of one dimension. Each
+    lane reads the elements for the indices that it holds. Operands: buffer, tile of indices."""
 
     __slots__ = ()
     NAME = "group.gather_each"
@@ -163,7 +164,7 @@ class GatherEach(ElementwiseTiles):
 
 
 class GroupMma(MatmulLike, Synchronising):
-    """Base of the matmuls that read shared memory. `declined`: the reason why the matmul is not done by wgmma."""
+    """Base of the matmuls that read shared memory. `declined`: the reason why the matmul does not use wgmma."""
 
     __slots__ = ()
     COOPERATIVE = True
@@ -232,7 +233,7 @@ class RegisterMma(GroupMma):
         return self.register_operand == 1
 
     @property
-    def held_tile(self) -> Value:
+    def register_tile(self) -> Value:
         """The operand in registers."""
         return self.sides[self.register_operand]
 
@@ -241,8 +242,8 @@ class RegisterMma(GroupMma):
 
 
 class MmaWait(Synchronising):
-    """Waits until at most `pending` (attribute) matmuls of the group are in flight. Operands: accumulators that are
-    complete then; the results are the same tiles. Attribute `overlapped`: ops between the matmuls and the wait run
+    """Waits until at most `pending` (attribute) matmuls of the group are in flight. Operands: the accumulators that the
+    wait completes; the results are the same tiles. Attribute `overlapped`: ops between the matmuls and the wait run
     while the matmuls are in flight, although this takes registers."""
 
     __slots__ = ()
@@ -262,9 +263,9 @@ class MmaWait(Synchronising):
 
 class AsyncCopy(TileAccess):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
-    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, `ahead`: whether the buffer is a
-    stage of its ring that was not read since the last wait; and `lean`: whether addresses must not be kept in registers
-    across iterations of a loop. The buffer may be read after `group.async_wait` and a barrier."""
+    buffer, array, one offset per dimension; attributes `bounds_check`; `aligned`; `ahead`: whether the buffer is a
+    stage of a ring that no lane has read since the last wait; `lean`: whether addresses are recomputed in each
+    iteration of a loop instead of kept in registers. The buffer may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"
@@ -298,7 +299,7 @@ class AsyncCommit(Op):
 
 class AsyncWait(Op):
     """Each thread waits until at most `pending` (attribute) of its groups of copies are unfinished. Operands: the
-    buffers that they fill."""
+    buffers that the copies fill."""
 
     __slots__ = ()
     NAME = "group.async_wait"
@@ -314,7 +315,7 @@ class AsyncWait(Op):
 
 
 class StackVote(Op):
-    """Each warp writes the number of its lanes that push. Operands: buffer with one int32 per warp, per-lane bool."""
+    """Each warp writes the number of its pushing lanes. Operands: buffer with one int32 per warp, per-lane bool."""
 
     __slots__ = ()
     NAME = "group.stack_vote"
@@ -345,13 +346,13 @@ class StackFill(Op):
     def infer(self) -> Sequence[Type]:
         require(
             stack_type(self.stack.type).dtype == self.value.type,
-            "the value is of another type than the stack's",
+            f"the stack holds {stack_type(self.stack.type).dtype}, the value is {self.value.type}",
         )
         return [int32]
 
 
 class StackTake(Op):
-    """`stack.pop` without the change of the count."""
+    """`stack.pop` without the update of the count."""
 
     __slots__ = ()
     NAME = "group.stack_take"

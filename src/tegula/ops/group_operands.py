@@ -8,7 +8,7 @@ from tegula.types import is_element
 
 
 def group_uniform_operands(op: Op) -> list[tuple[int, Value]]:
-    """The operands of a cooperative op for which lane 0's value is used, with their positions."""
+    """The positions and values of the operands of a cooperative op for which lane 0's value is used."""
     lanes = op.signature.lanes
     return [(k, v) for k, v in enumerate(op.operands) if is_element(v.type) and k not in lanes]
 
@@ -21,8 +21,8 @@ def operand_description(op: Op, k: int, value: Value) -> str:
     if op.loc.subject == "print":
         return ""
     operand = "the offset" if op.signature.is_index(k) else "the value"
-    called = f"{operand} {value.name}" if value.name else operand
-    return f"{called} of {op.loc.subject or op.NAME}"
+    description = f"{operand} {value.name}" if value.name else operand
+    return f"{description} of {op.loc.subject or op.NAME}"
 
 
 def view_index_name(index: Value) -> str:

@@ -15,19 +15,19 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import PUBLIC, element, require, require_components, require_range
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
-from tegula.ops.build_by_index import IndexedArray, built_by_index
+from tegula.ops.build_by_index import IndexedArray, lower_indexed_access
 from tegula.ops.build_picked import (
-    Picked,
+    IndexTiles,
     array_gather,
     array_scatter,
     assign_where,
-    describe_mask,
     gather,
     has_mask,
-    picked,
+    index_tiles,
+    mask_read_error,
     scatter,
 )
-from tegula.ops.build_structures import StoredArray, built_on_structure
+from tegula.ops.build_structures import StoredArray, lower_stored_access
 from tegula.ops.builder import (
     LITERALS,
     OpBuilder,
@@ -100,9 +100,9 @@ class KernelBuilder(OpBuilder):
         """Insert an op; for an indexed array, the equivalent ops on the array and the index arrays."""
         classes = set(map(type, operands))
         if IndexedArray in classes:
-            return built_by_index(self, op.typed(operands, attrs, regions, self.loc))
+            return lower_indexed_access(self, op.typed(operands, attrs, regions, self.loc))
         if StoredArray in classes:
-            return built_on_structure(self, op.typed(operands, attrs, regions, self.loc))
+            return lower_stored_access(self, op.typed(operands, attrs, regions, self.loc))
         return super().emit(op, operands, attrs, regions)
 
     def insert(self, op: Op) -> Op:
@@ -181,8 +181,8 @@ class KernelBuilder(OpBuilder):
         start = self._slice_bound(s.start, n, low, high, zero if step > 0 else last)
         stop = self._slice_bound(s.stop, n, low, high, n if step > 0 else self.const(-1, int32))
         span = self.one(S.Sub, [stop, start] if step > 0 else [start, stop])
-        rounded = self.one(S.Add, [span, self.const(abs(step) - 1, int32)])
-        count = self.one(S.Div, [rounded, self.const(abs(step), int32)])
+        rounded_span = self.one(S.Add, [span, self.const(abs(step) - 1, int32)])
+        count = self.one(S.Div, [rounded_span, self.const(abs(step), int32)])
         return start, self.one(S.Max, [count, zero]), step
 
     def _slice_bound(self, bound: Operand, n: Value, low: Value, high: Value, default: Value) -> Value:
@@ -194,44 +194,52 @@ class KernelBuilder(OpBuilder):
         return self.one(S.Min, [self.one(S.Max, [wrapped, low]), high])
 
     def _table_subscript(self, x: NDArray[Any], index: Sequence[Operand]) -> Operand:
-        """table[index] of constants: an element; with fewer indices than dimensions, the rest as a vector or matrix."""
+        """table[index] of constants: an element; with fewer indices than dimensions, the remaining dimensions as a
+        vector or matrix."""
         require(
-            len(index) <= x.ndim, f"a table of {x.ndim} dimensions takes as many indices, got {len(index)}"
+            len(index) <= x.ndim,
+            f"a table of {x.ndim} dimensions takes at most {x.ndim} indices, got {len(index)}",
         )
         constants = [i for i in index if isinstance(i, int) or is_slice(i)]
         if len(constants) == len(index):
             for n, i in zip(x.shape, constants, strict=False):
                 if isinstance(i, int):
-                    self._wrapped(i, n)
+                    self._wrap_index(i, n)
                 elif not all(b is None or isinstance(b, int) for b in (i.start, i.stop, i.step)):
                     raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a table")
             part: Any = x[tuple(constants)]
             return part if is_constant_array(part) else self.value(part, from_numpy(x.dtype))
-        require(not any(is_slice(i) for i in index), "a table takes slices next to constant indices only")
-        at = [self._wrapped(i, n) for i, n in zip(index, x.shape, strict=False)]
-        rest = x.shape[len(index) :]
+        require(
+            not any(is_slice(i) for i in index),
+            "in a subscript of a table, slices are allowed only next to constant indices",
+        )
+        indices = [self._wrap_index(i, n) for i, n in zip(index, x.shape, strict=False)]
+        remaining = x.shape[len(index) :]
         attrs = {"elements": tuple(x.ravel().tolist()), "shape": x.shape, "type": from_numpy(x.dtype)}
 
-        def element_at(inner: tuple[int, ...]) -> Value:
-            return self.one(TableGet, [*at, *(self.const(k, int32) for k in inner)], attrs)
+        def element_at(trailing: tuple[int, ...]) -> Value:
+            return self.one(TableGet, [*indices, *(self.const(k, int32) for k in trailing)], attrs)
 
-        if not rest:
+        if not remaining:
             return element_at(())
-        message = f"{len(rest)} dimensions are left of a table of shape {x.shape}"
-        require(len(rest) <= 2, message, "use more indices")
-        element = _shaped(rest, from_numpy(x.dtype))
-        return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*rest)], {"type": element})
+        message = (
+            f"the subscript of a table of shape {x.shape} leaves {len(remaining)} dimensions, more than 2"
+        )
+        require(len(remaining) <= 2, message, "use more indices")
+        element = _composite_type(remaining, from_numpy(x.dtype))
+        return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*remaining)], {"type": element})
 
     def _component(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
         if any(map(is_slice, index)):
-            return self._part(x, t, index)
+            return self._vector_slice(x, t, index)
         if isinstance(t, MatType) and len(index) == 1:
             entries = [self._component(x, t, (index[0], c)) for c in range(t.cols)]
             return self.one(VecMake, entries, {"type": VecType(t.cols, t.dtype)})
         return self.one(VecExtract, [x, *self._component_indices(t, index)])
 
-    def _picked(self, t: VecType | MatType, index: Sequence[Operand]) -> NDArray[Any]:
-        """The row-major numbers of the components that constant slices and indices select, in their shape."""
+    def _selected_components(self, t: VecType | MatType, index: Sequence[Operand]) -> NDArray[Any]:
+        """The row-major indices of the components that constant slices and indices select, in the shape of the
+        selection."""
         shape = element_shape(t)
         require(len(index) <= len(shape), f"{t} takes at most {len(shape)} indices, got {len(index)}")
         parts: list[int | slice[Any, Any, Any]] = []
@@ -246,23 +254,24 @@ class KernelBuilder(OpBuilder):
                 require_range(len(range(n)[i]) > 0, f"the slice of {n} components is empty", help)
                 parts.append(i)
             elif isinstance(i, int):
-                self._wrapped(i, n)
+                self._wrap_index(i, n)
                 parts.append(i)
         return np.arange(components(t)).reshape(shape)[tuple(parts)]
 
-    def _part(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
+    def _vector_slice(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
         """The vector or matrix of a subscript with slices, such as x[a:b] or m[a:b, c]."""
-        picked = self._picked(t, index)
-        element = _shaped(picked.shape, t.dtype)
-        return self.one(VecPart, [x], {"picked": tuple(picked.ravel().tolist()), "type": element})
+        selected = self._selected_components(t, index)
+        element = _composite_type(selected.shape, t.dtype)
+        return self.one(VecPart, [x], {"selected": tuple(selected.ravel().tolist()), "type": element})
 
     def _component_indices(self, t: VecType | MatType, index: Sequence[Operand]) -> list[Value]:
         shape = element_shape(t)
         require(len(index) == len(shape), f"{t} takes {len(shape)} indices, got {len(index)}")
-        return [self._wrapped(i, n) for i, n in zip(index, shape, strict=True)]
+        return [self._wrap_index(i, n) for i, n in zip(index, shape, strict=True)]
 
-    def _wrapped(self, i: Operand, n: int) -> Value:
-        """An index into n items; negative ones count from the end. A constant outside is an error."""
+    def _wrap_index(self, i: Operand, n: int) -> Value:
+        """An index into n items as a non-negative index; negative indices count from the end. A constant out of range
+        is an error."""
         if isinstance(i, int) and not isinstance(i, bool):
             help = f"use an index from {-n} to {n - 1}; negative indices count from the end"
             require_range(-n <= i < n, f"index {i} is out of bounds for a dimension of {n}", help)
@@ -279,26 +288,26 @@ class KernelBuilder(OpBuilder):
     def _with_new_axes(self, x: Value, t: TileType | BufType, index: Sequence[Operand]) -> Value:
         """x[index] with a dimension of length 1 for each None."""
         part = self._tile_subscript(x, t, [i for i in index if i is not None])
-        help = "write a slice for the dimensions that stay, as in t[:, None]"
+        help = "write a slice for the remaining dimensions, as in t[:, None]"
         require(self.is_tile(part), "None adds a dimension to a part of a tile, not to an element", help)
         lengths, shape = list(tile_shape_of(part)), list[int]()
         first = next((k for k, i in enumerate(index) if self.is_tile(i)), len(index))
-        left = len(t.shape) - sum(i is not None for i in index)
-        gathered = len(lengths) - sum(is_slice(i) for i in index) - left
+        unindexed = len(t.shape) - sum(i is not None for i in index)
+        index_rank = len(lengths) - sum(is_slice(i) for i in index) - unindexed
         for k, i in enumerate(index):
             if i is None:
                 shape.append(1)
             elif is_slice(i):
                 shape.append(lengths.pop(0))
             elif k == first:
-                shape += [lengths.pop(0) for _ in range(gathered)]
+                shape += [lengths.pop(0) for _ in range(index_rank)]
         return PUBLIC["tile_reshape"](self, part, (*shape, *lengths))
 
     def _tile_subscript(self, x: Value, t: TileType | BufType, index: Sequence[Operand]) -> Value:
         if has_mask(self, index):
-            raise describe_mask(x)
+            raise mask_read_error(x)
         if any(map(self.is_tile, index)):
-            return gather(self, *self._picked_part(x, t, index))
+            return gather(self, *self._indexed_part(x, t, index))
         rank = len(t.shape)
         if any(isinstance(i, slice) for i in index) or len(index) < rank:
             return self.view(x, index)
@@ -306,25 +315,25 @@ class KernelBuilder(OpBuilder):
         return self.one(BufGet if isinstance(t, BufType) else TileExtract, [x, *indices])
 
     def element_indices(self, t: TileType | BufType, index: Sequence[Operand]) -> list[Value]:
-        """The index of an element, or of a component of one, as integers."""
+        """The index of an element, or of a component of an element, as integers."""
         extents = (*t.shape, *element_shape(t.dtype))
         require(
             len(t.shape) <= len(index) <= len(extents),
             f"{describe_tile(t)} takes {len(t.shape)} indices, got {len(index)}",
         )
-        return [self._wrapped(i, n) for i, n in zip(index, extents, strict=False)]
+        return [self._wrap_index(i, n) for i, n in zip(index, extents, strict=False)]
 
-    def _picked_part(
+    def _indexed_part(
         self, x: Value, t: TileType | BufType, index: Sequence[Operand]
-    ) -> tuple[Value, Picked, int]:
-        """The part of a tile that the indices and slices of a subscript leave, the tiles of indices, and the first
-        dimension of the part that they index."""
+    ) -> tuple[Value, IndexTiles, int]:
+        """The part of a tile that the integers and slices of a subscript select, the tiles of indices, and the first
+        dimension of the part to which a tile of indices applies."""
         message = f"a tile with {len(t.shape)} dimensions takes at most {len(t.shape)} indices"
         require(len(index) <= len(t.shape), message)
-        selection = picked(self, index)
-        rest = [slice(None) if k in selection.spots else i for k, i in enumerate(index)]
-        part = x if all(i == slice(None) for i in rest) else self.view(x, rest)
-        return part, selection, sum(is_slice(i) for i in index[: selection.spots[0]])
+        selection = index_tiles(self, index)
+        basic_index = [slice(None) if k in selection.tile_positions else i for k, i in enumerate(index)]
+        part = x if all(i == slice(None) for i in basic_index) else self.view(x, basic_index)
+        return part, selection, sum(is_slice(i) for i in index[: selection.tile_positions[0]])
 
     def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
         """The view of a tile of `shape` that a basic index selects; slice bounds are constants."""
@@ -336,17 +345,17 @@ class KernelBuilder(OpBuilder):
         dimensions: list[tuple[int, int, int]] = []
         for d, i in enumerate([*index, *[slice(None)] * (len(shape) - len(index))]):
             if not is_slice(i):
-                starts.append(self._wrapped(i, shape[d]))
+                starts.append(self._wrap_index(i, shape[d]))
                 continue
             for bound in (i.start, i.stop, i.step):
                 if not (bound is None or isinstance(bound, int)):
                     raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a tile")
             require(i.step != 0, "the step of a slice must not be 0")
-            chosen = range(shape[d])[i]
+            selected = range(shape[d])[i]
             message = f"the slice of dimension {d}, which has {shape[d]} elements, would make an empty tile"
-            require_range(len(chosen) > 0, message, "take 1 element or more")
-            starts.append(self.const(chosen.start, int32))
-            dimensions.append((d, len(chosen), chosen.step))
+            require_range(len(selected) > 0, message, "take 1 element or more")
+            starts.append(self.const(selected.start, int32))
+            dimensions.append((d, len(selected), selected.step))
         dims, extents, steps = zip(*dimensions, strict=True)
         return ViewSpec(starts, tuple(extents), tuple(dims), tuple(steps))
 
@@ -369,7 +378,7 @@ class KernelBuilder(OpBuilder):
                 array_scatter(self, x, t, index, value)
                 return None
             if any(isinstance(i, slice) for i in index) or len(index) < t.ndim:
-                raise _array_part(t, index)
+                raise _array_assignment_error(t, index)
             self.emit(ArrayStore, [x, self.stored(value, t.dtype), *self.array_indices(x, index)])
             return None
         if isinstance(t, BufType):
@@ -393,14 +402,12 @@ class KernelBuilder(OpBuilder):
 
     def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
         if any(i is None for i in index):
-            raise TypeRule(
-                "None cannot be used in a subscript that is assigned to", "assign to the part without it"
-            )
+            raise TypeRule("None cannot be used in a subscript that is assigned to", "leave out the None")
         if has_mask(self, index):
             assign_where(self, x, index[0], value)
             return
         if any(map(self.is_tile, index)):
-            scatter(self, *self._picked_part(x, t, index), value)
+            scatter(self, *self._indexed_part(x, t, index), value)
             return
         if any(isinstance(i, slice) for i in index) or len(index) < len(t.shape):
             view = self.view(x, index)
@@ -422,31 +429,33 @@ class KernelBuilder(OpBuilder):
         self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand
     ) -> Value:
         if any(map(is_slice, index)):
-            return self._assign_part(x, t, index, value)
+            return self._assign_vector_slice(x, t, index, value)
         if isinstance(t, MatType) and len(index) == 1:
             row = self.value(value)
             require(
                 row.type == VecType(t.cols, t.dtype), f"a row of {t} is a vector of {t.cols}, got {row.type}"
             )
-            for c, part in enumerate(self.components_of(row)):
-                x = self.one(VecInsert, [x, part, *self._component_indices(t, (index[0], c))])
+            for c, component in enumerate(self.components_of(row)):
+                x = self.one(VecInsert, [x, component, *self._component_indices(t, (index[0], c))])
             return x
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
 
-    def _assign_part(self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand) -> Value:
+    def _assign_vector_slice(
+        self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand
+    ) -> Value:
         """The value x with the components that slices select replaced by the components of a vector or matrix, or by
         one number."""
-        picked, values = self._picked(t, index), self.value(value, t.dtype)
+        selected, values = self._selected_components(t, index), self.value(value, t.dtype)
         if values.type == t.dtype:
-            new = [values] * picked.size
+            new_components = [values] * selected.size
         else:
-            expected = _shaped(picked.shape, t.dtype)
+            expected = _composite_type(selected.shape, t.dtype)
             require(values.type == expected, f"this part of {t} is a {expected}, got {values.type}")
-            new = self.components_of(values)
-        parts = self.components_of(x)
-        for k, part in zip(picked.ravel().tolist(), new, strict=True):
-            parts[k] = part
-        return self.one(VecMake, parts, {"type": t})
+            new_components = self.components_of(values)
+        old_components = self.components_of(x)
+        for k, component in zip(selected.ravel().tolist(), new_components, strict=True):
+            old_components[k] = component
+        return self.one(VecMake, old_components, {"type": t})
 
     def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
         """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; other operators read, compute and
@@ -468,7 +477,7 @@ class KernelBuilder(OpBuilder):
             return None
         if any(map(self.is_tile, index)) and op in ("add", "sub"):
             if isinstance(t, BufType):
-                scatter(self, *self._picked_part(x, t, index), value, op)
+                scatter(self, *self._indexed_part(x, t, index), value, op)
                 return None
             if isinstance(t, ArrayType):
                 array_scatter(self, x, t, index, value, op)
@@ -477,8 +486,8 @@ class KernelBuilder(OpBuilder):
             self.inplace(op, self.view(x, index), value)
             return None
         if isinstance(t, ArrayType) and is_element and len(index) == t.ndim and is_atomic(op, t.dtype):
-            added = self.stored(value, t.dtype)
-            self.emit(ArrayAtomic, [x, added, *self.array_indices(x, index)], {"op": op})
+            stored = self.stored(value, t.dtype)
+            self.emit(ArrayAtomic, [x, stored, *self.array_indices(x, index)], {"op": op})
             return None
         return self.assign_subscript(x, index, self.binary(op, self.subscript(x, index), value))
 
@@ -507,7 +516,7 @@ class KernelBuilder(OpBuilder):
             return PUBLIC["transpose"](self, x)
         part = t.part(name) if isinstance(t, VecType) else None
         if isinstance(t, VecType) and part is not None:
-            return self._named_part(x, t, *part)
+            return self._swizzle(x, t, *part)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
     def _size(self, array: Operand, ndim: int) -> Value:
@@ -517,33 +526,33 @@ class KernelBuilder(OpBuilder):
             return extents[0]
         return reduce(lambda n, extent: self.one(S.Mul, [n, extent]), (self.cast(n, int64) for n in extents))
 
-    def _named_part(self, x: Value, t: VecType, picked: tuple[int, ...], composite: VecType | None) -> Value:
+    def _swizzle(self, x: Value, t: VecType, selected: tuple[int, ...], composite: VecType | None) -> Value:
         """v.x, v.xy, or t.p of a transform t."""
         if composite is None:
-            return self._component(x, t, picked)
-        return self.one(VecPart, [x], {"picked": picked, "type": composite})
+            return self._component(x, t, selected)
+        return self.one(VecPart, [x], {"selected": selected, "type": composite})
 
     def assign_attribute(self, x: Operand, name: str, value: Operand) -> Value:
         """x.name = value for the named parts of a vector: the new vector."""
         t = x.type if isinstance(x, Value) else None
         part = t.part(name) if isinstance(t, VecType) else None
         if isinstance(t, VecType) and part is not None:
-            return self._assign_named(x, t, name, value)
+            return self._assign_swizzle(x, t, name, value)
         if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim", "size", "T"):
-            help = "use a view with that shape" if name == "shape" else "make a new one"
+            help = "use a view with that shape" if name == "shape" else "create a new tile or array"
             raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
-    def _assign_named(self, x: Value, t: VecType, name: str, value: Operand) -> Value:
+    def _assign_swizzle(self, x: Value, t: VecType, name: str, value: Operand) -> Value:
         """The vector x with another value of a named part."""
-        picked, expected = t.part(name) or ((), None)
+        selected, expected = t.part(name) or ((), None)
         if expected is None:
-            return self._assign_component(x, t, picked, value)
+            return self._assign_component(x, t, selected, value)
         new_part = self.value(value)
-        require(len({*picked}) == len(picked), f"'{name}' names a component twice")
+        require(len({*selected}) == len(selected), f"'{name}' names a component twice")
         require(new_part.type == expected, f"'{name}' of {t} is a {expected}, got {new_part.type}")
         parts = self.components_of(x)
-        for k, component in zip(picked, self.components_of(new_part), strict=True):
+        for k, component in zip(selected, self.components_of(new_part), strict=True):
             parts[k] = component
         return self.one(VecMake, parts, {"type": t})
 
@@ -562,30 +571,30 @@ class KernelBuilder(OpBuilder):
 
 
 def tile_shape_of(x: Value) -> tuple[int, ...]:
-    """The shape of a tile, of a value or an object."""
+    """The shape of a tile value or tile object."""
     assert isinstance(x.type, TileType | BufType)
     return x.type.shape
 
 
 def describe_tile(t: TileType | BufType) -> str:
-    """The text in messages of a tile's type, of a value or an object."""
+    """The text of the type of a tile value or tile object, for messages."""
     return str(t.tile if isinstance(t, BufType) else t)
 
 
-def _shaped(shape: Sequence[int], scalar: DType) -> VecType | MatType:
+def _composite_type(shape: Sequence[int], scalar: DType) -> VecType | MatType:
     """The vector or matrix type of a shape."""
     return VecType(shape[0], scalar) if len(shape) == 1 else MatType(shape[0], shape[1], scalar)
 
 
-def _array_part(t: ArrayType, index: Sequence[Operand]) -> TypeRule:
+def _array_assignment_error(t: ArrayType, index: Sequence[Operand]) -> TypeRule:
     """The error for assigning to an array with fewer indices than dimensions, or with slices."""
     if any(isinstance(i, slice) for i in index):
         return TypeRule(
             "slices of arrays cannot be assigned", "use tg.tile_store, or a loop over the elements"
         )
-    have = "1 index leaves" if len(index) == 1 else f"{len(index)} indices leave"
+    count = "1 index leaves" if len(index) == 1 else f"{len(index)} indices leave"
     return TypeRule(
-        f"an array with {t.ndim} dimensions takes {t.ndim} indices; {have} a row, which cannot be assigned as a whole",
+        f"an array with {t.ndim} dimensions takes {t.ndim} indices; {count} a row, which cannot be assigned as a whole",
         f"give {t.ndim} indices, or use tg.tile_store",
     )
 

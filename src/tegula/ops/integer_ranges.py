@@ -23,11 +23,12 @@ MAX_LANES = 1024
 INDEX_RANGE: Range = (0, 2**31 - 1)
 """The range of thread indices and array lengths; launches beyond it are refused."""
 MAX_NESTING = 3
-"""The maximum nesting depth of inductions on carried values."""
+"""The maximum nesting depth of inductions over carried values."""
 MAX_DEPTH = 80
-"""The maximum depth of operands of operands that are analysed."""
+"""The maximum depth of the use-def chains that are analysed."""
 MAX_WIDENINGS = 4
-"""The number of times that the bounds of a carried value are widened before they become the range of its type."""
+"""The maximum number of widening steps for the bounds of a carried value, after which the bounds are the type's
+range."""
 
 
 def range_of_type(t: Type) -> Range | None:
@@ -51,8 +52,8 @@ def hull(*ranges: Range) -> Range:
 
 class IntegerRanges:
     """The bounds of a kernel's integers, computed on demand and cached. `launch`: the launch class, which bounds thread
-    indices. For induction: `outer`: the bounds known without the hypothesis; `assumed`: the hypothesis, bounds at the
-    start of an iteration."""
+    indices. For an induction over a loop: `outer`: the bounds outside of the induction; `assumed`: the hypothesis,
+    bounds of the carried values at the start of an iteration."""
 
     def __init__(
         self,
@@ -68,11 +69,11 @@ class IntegerRanges:
 
     def of(self, value: Value) -> Range:
         """The bounds of an integer or a bool."""
-        at: IntegerRanges | None = self
-        while at is not None:
-            if value in at.range_of_value:
-                return at.range_of_value[value]
-            at = at.outer
+        ranges: IntegerRanges | None = self
+        while ranges is not None:
+            if value in ranges.range_of_value:
+                return ranges.range_of_value[value]
+            ranges = ranges.outer
         type_range = range_of_type(value.type)
         assert type_range is not None, f"{value} has no bounds"
         if self.depth >= MAX_DEPTH:
@@ -121,8 +122,8 @@ class IntegerRanges:
         return (self.exact(owner) or type_range) if isinstance(owner, Op) else type_range
 
     def _thread_index(self, value: Value, tid: Tid) -> Range:
-        """The bounds of a thread index. The last component is below block_dim if it is the lane's number in its block;
-        with roles a block may have more threads than block_dim."""
+        """The bounds of a thread index. The last component is below block_dim if this component is the index of the
+        lane in the block; with roles a block may have more threads than block_dim."""
         launch = self.launch
         if launch is None or not launch.last_is_block or tid.results.index(value) != launch.ndim - 1:
             return INDEX_RANGE
@@ -150,18 +151,18 @@ class IntegerRanges:
         return hull(up, down, start)
 
     def _carried(self, loop: LoopLike, k: int, type_range: Range) -> Range:
-        """The bounds of a carried value by induction: they contain its initial value, and the value after an iteration
-        that starts within them."""
+        """The bounds of a carried value by induction: the bounds contain the initial value, and the value after any
+        iteration that starts with a value within the bounds."""
         traced = bool(loop.body.ops) and isinstance(loop.body.terminator, Yield)
         # A loop that is still being traced has no terminator, and may have no initial values.
         if self.nesting >= MAX_NESTING or not traced:
             return type_range
-        first, last = loop.initial[k], loop.body.yielded[k]
+        initial, yielded = loop.initial[k], loop.body.yielded[k]
         args = [args[k] for args in loop.entries]
-        bounds = start = self.of(first)
+        bounds = start = self.of(initial)
         for step in range(MAX_WIDENINGS):
             inner = IntegerRanges(self.launch, self, dict.fromkeys(args, bounds))
-            after = hull(start, inner.of(last))
+            after = hull(start, inner.of(yielded))
             if within(after, bounds):
                 return after
             bounds = _widened(bounds, after, type_range) if step else after
@@ -170,14 +171,14 @@ class IntegerRanges:
 
 def _has_roles(op: Op) -> bool:
     """Whether the threads of an op's kernel have roles."""
-    at = op.parent
-    while at is not None and at.parent is not None:
-        at = at.parent.parent
-    return at is not None and any(isinstance(other, Roles) for other in at.ops)
+    region = op.parent
+    while region is not None and region.parent is not None:
+        region = region.parent.parent
+    return region is not None and any(isinstance(other, Roles) for other in region.ops)
 
 
 def _widened(before: Range, after: Range, type_range: Range) -> Range:
-    """Widening: the previous bounds, with each end that has moved replaced by 0 or by the end of the type's range."""
+    """Widening: the previous bounds, where an end that has grown becomes 0 or the end of the type's range."""
     low, high = before
     if after[0] < low:
         low = 0 if after[0] >= 0 else type_range[0]
@@ -192,7 +193,7 @@ def _products(a: Range, b: Range) -> Range:
     return min(ends), max(ends)
 
 
-def _truncated(a: int, b: int) -> int:
+def _truncated_quotient(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
@@ -223,7 +224,7 @@ def _conjunctions(a: Range, b: Range) -> Range:
 
 
 def _all_ones(a: Range, b: Range) -> Range:
-    """The bounds of all numbers with as many bits as the numbers of a and b."""
+    """The bounds of all numbers that have at most as many bits as a number of a or b."""
     bits = max(n.bit_length() for n in (*a, *b))
     signed = a[0] < 0 or b[0] < 0
     return (-(1 << bits) if signed else 0), (1 << bits) - 1
@@ -276,7 +277,7 @@ def _greater(a: Range, b: Range) -> Range:
     return max(a[0], b[0]), max(a[1], b[1])
 
 
-def _floored(a: int, b: int) -> int:
+def _floored_quotient(a: int, b: int) -> int:
     return a // b
 
 
@@ -287,8 +288,8 @@ RULES: dict[type[Op], Callable[..., Range]] = {
     S.Not: _complement,
     S.Neg: _negative,
     S.Abs: _magnitude,
-    S.Div: _quotients(_truncated),
-    S.FloorDiv: _quotients(_floored),
+    S.Div: _quotients(_truncated_quotient),
+    S.FloorDiv: _quotients(_floored_quotient),
     S.Mod: _remainders,
     S.Min: _smaller,
     S.Max: _greater,

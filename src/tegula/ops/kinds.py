@@ -9,8 +9,8 @@ from tegula.ops.documented import Family, Kind
 # Of elements ----------------------------------------------------------------------------------------------------------
 
 _LITERAL = {"out-of-range": "a literal does not fit the dtype that it takes"}
-_ALIKE = {
-    "mixed-scalar-types": "the operands differ in type; nothing is converted",
+_ONE_TYPE = {
+    "mixed-scalar-types": "the operands differ in type; operands are not converted",
     "shape-mismatch": "the shapes of tiles do not broadcast",
     **_LITERAL,
 }
@@ -20,25 +20,27 @@ AnyElements: TypeAlias = Annotated[
     Any,
     Kind(
         f"scalars, vectors or matrices of one type, or tiles of such elements, {_ADAPTS}",
-        {**_ALIKE, "type-mismatch": "an operand is not a scalar, vector, matrix or tile"},
+        {**_ONE_TYPE, "type-mismatch": "an operand is not a scalar, vector, matrix or tile"},
     ),
 ]
 Numbers: TypeAlias = Annotated[
     Any,
-    Kind(f"scalars, vectors or matrices of one type but bool, or tiles of such elements, {_ADAPTS}", _ALIKE),
+    Kind(
+        f"scalars, vectors or matrices of one type but bool, or tiles of such elements, {_ADAPTS}", _ONE_TYPE
+    ),
 ]
 BitsOfElements: TypeAlias = Annotated[
     Any,
     Kind(
         f"scalars, vectors or matrices of one type of integers or bool, or tiles of such elements, {_ADAPTS}",
-        {**_ALIKE, "type-mismatch": "an operand is a float, or not a scalar, vector, matrix or tile"},
+        {**_ONE_TYPE, "type-mismatch": "an operand is a float, or not a scalar, vector, matrix or tile"},
     ),
 ]
 Floats: TypeAlias = Annotated[
     Any,
     Kind(
         f"scalars, vectors or matrices of one type of floats, or tiles of such elements, {_ADAPTS}",
-        {**_ALIKE, "type-mismatch": "the operands are not floats"},
+        {**_ONE_TYPE, "type-mismatch": "the operands are not floats"},
     ),
 ]
 ScaledNumbers: TypeAlias = Annotated[
@@ -46,7 +48,7 @@ ScaledNumbers: TypeAlias = Annotated[
     Kind(
         "scalars or tiles of scalars of one dtype but bool; or one scalar and a vector or matrix; a literal is "
         "converted to the dtype of the other operand.",
-        _ALIKE,
+        _ONE_TYPE,
     ),
 ]
 Number: TypeAlias = Annotated[
@@ -60,14 +62,17 @@ Float: TypeAlias = Annotated[
     Any,
     Kind(
         "a scalar, vector, matrix or tile of floats.",
-        {"type-mismatch": "{name} holds no floats; a literal such as 4 is an integer", **_LITERAL},
+        {
+            "type-mismatch": "the components of {name} are not floats; a literal such as 4 is an integer",
+            **_LITERAL,
+        },
     ),
 ]
 Integer: TypeAlias = Annotated[
     Any,
     Kind(
         "a scalar, vector, matrix or tile of integers.",
-        {"type-mismatch": "{name} holds no integers", **_LITERAL},
+        {"type-mismatch": "the components of {name} are not integers", **_LITERAL},
     ),
 ]
 Condition: TypeAlias = Annotated[
@@ -78,12 +83,12 @@ Condition: TypeAlias = Annotated[
         {"type-mismatch": "the condition is a float, or not a scalar or tile"},
     ),
 ]
-Chosen: TypeAlias = Annotated[
+SelectOperand: TypeAlias = Annotated[
     Any,
     Kind(
         "values of one type: scalars, vectors, matrices, tiles that broadcast, or literals.",
         {
-            "type-mismatch": "the values to choose from differ in type",
+            "type-mismatch": "the two values differ in type",
             "mixed-scalar-types": "a literal is of another kind than the other value",
             "shape-mismatch": "the shapes of tiles do not broadcast",
             **_LITERAL,
@@ -135,7 +140,7 @@ LikeDtype: TypeAlias = Annotated[
 Storage: TypeAlias = Annotated[
     Any,
     Kind(
-        '"register", a value, the default, or "shared", an object that several names may stand for.',
+        '"register" (the default), for a value, or "shared", for an object to which several names may refer.',
         {"out-of-range": "{name} is another string"},
     ),
 ]
@@ -298,21 +303,19 @@ SharedTile: TypeAlias = Annotated[
 # Families of functions ------------------------------------------------------------------------------------------------
 
 ELEMENTWISE = Family(
-    {
-        "Returns": "a value of the type of the operands; a tile of the broadcast shape where one of them is a tile."
-    }
+    {"Returns": "a value of the type of the operands; a tile of the broadcast shape if an operand is a tile."}
 )
-OF_INTEGERS = Family({**ELEMENTWISE.sections, "Gradient": "none: integers have no gradient."})
-BY_HAND = Family(
+INTEGER_RESULT = Family({**ELEMENTWISE.sections, "Gradient": "none: integers have no gradient."})
+HAND_WRITTEN = Family(
     {"Gradient": "refused (no-gradient): kernels with hand-written schedules have no gradient."},
 )
 ORDERED = Family(
-    BY_HAND.sections,
+    HAND_WRITTEN.sections,
     {"schedule-refuted": "roles hang or race, as the checker shows before the kernel is compiled for a GPU"},
 )
-IN_ROLES = Family(BY_HAND.sections, {"role-placement": "the call is outside of roles"})
+IN_ROLES = Family(HAND_WRITTEN.sections, {"role-placement": "the call is outside of roles"})
 COPIES = Family(
-    BY_HAND.sections,
+    HAND_WRITTEN.sections,
     {
         "bulk-access": "the launch is for a GPU below compute capability 9.0, or of an array that no tensor map "
         "describes",
@@ -323,7 +326,7 @@ PIPES = Family({"Gradient": "of the kernel without roles: see docs/gradients.md.
 PIPE_ENDPOINTS = Family(
     PIPES.sections,
     {
-        "pipe-ends": "two roles fill the pipe, it is filled in two ways, or never filled or popped",
+        "pipe-ends": "two roles fill the pipe, the pipe is filled by both push and load, or is never filled or popped",
         "deadlock": "no role of a block can make progress, on a CPU",
     },
 )

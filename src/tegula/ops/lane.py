@@ -51,7 +51,7 @@ class Tid(Op):
 class LogicalBlocks(Op):
     """The logical blocks that one CTA runs one after another: the number of the first block, the exclusive end, and the
     step, int64. Attribute `scale`: a pair (up, down) for each dimension of the grid; a logical block has the length of
-    up / down blocks of the launch. Empty: logical blocks are blocks of the launch."""
+    up / down blocks of the launch. If `scale` is empty, logical blocks are blocks of the launch."""
 
     __slots__ = ()
     NAME = "logical_blocks"
@@ -64,16 +64,16 @@ class LogicalBlocks(Op):
         return [int64] * 3
 
 
-class BlockPlace(Op):
-    """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` does not run along lanes.
-    Operand: the block's number, int64. Attribute `raster`: the order of numbers is column-major in groups of `raster`
-    rows of the last two dimensions; 1 is row-major order. Attribute `scale`: as in `logical_blocks`; the index counts
-    parts of blocks, of which a block of the launch has `down` and a logical block `up`. The last logical block of a
-    dimension ends with the last block of the launch, and overlaps the one before it if the number of parts is not a
-    multiple of `up`."""
+class BlockCoordinate(Op):
+    """The index of a block along dimension `dim` (attribute) of the launch, int32; `dim` is not the dimension of the
+    lanes. Operand: the block's number, int64. Attribute `raster`: the order of numbers is column-major in groups of
+    `raster` rows of the last two dimensions; 1 is row-major order. Attribute `scale`: as in `logical_blocks`; the index
+    counts parts of blocks: `down` parts are a block of the launch, `up` parts a logical block. The last logical block
+    of a dimension ends with the last block of the launch, and overlaps the previous logical block if the number of
+    parts is not a multiple of `up`."""
 
     __slots__ = ()
-    NAME = "block.place"
+    NAME = "block.coordinate"
     block = operand()
     dim = attr()
     raster = attr()
@@ -158,7 +158,7 @@ class TileFromLanes(Op):
 class TileToLanes(Op):
     """Each lane's element of a tile whose last dimension is the group's size (`lanes`): the inverse of
     `tile.from_lanes`. A tile of rank 1 gives a scalar, of rank 2 a vector, of rank 3 a matrix. With `grid`: the
-    elements that the lane holds, and 0 for components beyond the tile."""
+    elements that the lane holds; components beyond the tile are 0."""
 
     __slots__ = ()
     NAME = "tile.to_lanes"
@@ -205,20 +205,20 @@ def local_type(dtype: DType, shape: Sequence[int], grid: Sequence[int], lanes: i
     """The type of a lane's elements of a tile on a grid: a vector for one dimension, else a matrix for the last two. In
     the other dimensions the grid must be as long as the tile."""
     size = " x ".join(map(str, grid))
-    require(len(grid) == len(shape), f"a grid of {len(grid)} dimensions for a tile of {len(shape)}")
+    require(len(grid) == len(shape), f"the grid has {len(grid)} dimensions, the tile {len(shape)}")
     require(
         prod(grid) == lanes,
-        f"a grid of {size} threads for a group of {lanes}",
+        f"the grid has {size} threads, the group {lanes}",
         f"use a grid of {lanes} threads, for example with a first dimension for a batch of matrices",
     )
     require(
         all(g & (g - 1) == 0 for g in grid[1:]),
-        f"the grid {size} has a later dimension that is not a power of 2",
+        f"every dimension of the grid {size} but the first must be a power of 2",
     )
     first, *_ = *outer, last = slots(shape, grid)
     require(
         lanes % WARP == 0 or WARP % lanes == 0 or first == 1,
-        f"a grid of {lanes} threads does not end with a warp",
+        f"the threads of a grid of {lanes} threads are not whole warps",
         "make the grid's first dimension at least as long as the tile's",
     )
     require(
@@ -249,17 +249,17 @@ class TileFromThread(Op):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         thread = b.one(LaneUniform, [b.primal(self.thread)], {"implicit": True})
-        is_own = b.one(
+        is_source = b.one(
             Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}
         )
         total = b.total(g)
-        return b.one(Select, [is_own, total, b.zero(total.type)]), None
+        return b.one(Select, [is_source, total, b.zero(total.type)]), None
 
 
 class Lanes(ActsOnLines):
-    """Code between two cooperative ops that each lane runs independently, made by `passes/split_lanes.py`. The region
-    has no arguments and may use any outer value; for a varying value each lane uses its own. Results: per-lane
-    values."""
+    """Code between two cooperative ops that each lane runs independently, inserted by `passes/split_lanes.py`. The
+    region has no arguments and may use any outer value; each lane uses its own element of a varying value. Results:
+    per-lane values."""
 
     __slots__ = ()
     NAME = "lanes"
@@ -315,7 +315,7 @@ class BlockCount(Op):
 
 
 class OnGpu(TargetQuery):
-    """Whether the kernel is compiled for a GPU. The interpreter follows CPUs."""
+    """Whether the kernel is compiled for a GPU; false in the interpreter."""
 
     __slots__ = ()
     NAME = "target.is_gpu"
@@ -328,9 +328,9 @@ class OnGpu(TargetQuery):
         return True
 
 
-def numbers_blocks(kernel: Kernel) -> bool:
+def uses_block_numbers(kernel: Kernel) -> bool:
     """Whether a kernel uses block numbers in 32 bits, which limits the number of blocks of a launch."""
-    return any(isinstance(op, BlockPlace | BlockIndex | BlockCount) for op in kernel.walk())
+    return any(isinstance(op, BlockCoordinate | BlockIndex | BlockCount) for op in kernel.walk())
 
 
-MAX_NUMBERED = 2**31 - 1
+MAX_BLOCK_NUMBER = 2**31 - 1

@@ -57,34 +57,42 @@ class TileMatmul(MatmulLike):
         beta: np.ndarray,
         rank: int,
     ) -> np.ndarray:
-        out = c.dtype
-        work = np.dtype(np.float32) if from_numpy(out).is_float and out.itemsize < 4 else out
-        a, b, c, alpha, beta = (convert(x, work) for x in (a, b, c, alpha, beta))
+        result_dtype = c.dtype
+        compute_dtype = (
+            np.dtype(np.float32)
+            if from_numpy(result_dtype).is_float and result_dtype.itemsize < 4
+            else result_dtype
+        )
+        a, b, c, alpha, beta = (convert(x, compute_dtype) for x in (a, b, c, alpha, beta))
         with np.errstate(all="ignore"):
             scaled = alpha * np.matmul(a, b) if alpha != 0 else np.zeros_like(c)
             total = scaled + beta * c if beta != 0 else scaled
-            return convert(total.astype(work, copy=False), out)
+            return convert(total.astype(compute_dtype, copy=False), result_dtype)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        a, c = _factor(b, self.a), _factor(b, self.b)
+        a, c = _adjoint_operand(b, self.a), _adjoint_operand(b, self.b)
         alpha, beta = b.primal(self.alpha), b.primal(self.beta)
         adjoints: list[Value | None] = [None] * 5
-        term = _as_term(b, g, self)
+        term = _adjoint_as_operand(b, g, self)
         if b.needs_adjoint(self.a):
             adjoints[0] = _matmul(b, term, _transposed(b, c), alpha, self.a, self)
         if b.needs_adjoint(self.b):
             adjoints[1] = _matmul(b, _transposed(b, a), term, alpha, self.b, self)
         if b.needs_adjoint(self.c):
-            through = g if _is_one(beta) else scaled(b, g, beta)
+            scaled_adjoint = g if _is_one(beta) else scaled(b, g, beta)
             needs_guard = b.may_give_nan(self.beta, self)
-            adjoints[2] = b.map(lambda xs: b.zero_where_zero(*xs), [g, through]) if needs_guard else through
+            adjoints[2] = (
+                b.map(lambda xs: b.zero_where_zero(*xs), [g, scaled_adjoint])
+                if needs_guard
+                else scaled_adjoint
+            )
         if b.needs_adjoint(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             matmul_of_adjoint = _matmul(b, a, c, one, self.result, self)
-            adjoints[3] = _by_factor(b, g, matmul_of_adjoint)
+            adjoints[3] = _factor_adjoint(b, g, matmul_of_adjoint)
         if b.needs_adjoint(self.beta):
-            adjoints[4] = _by_factor(b, g, b.primal(self.c))
+            adjoints[4] = _factor_adjoint(b, g, b.primal(self.c))
         return adjoints
 
 
@@ -138,7 +146,7 @@ class TileMatmulWait(Op):
 
 
 def matmul_from_zeros(tile: Value | None) -> TileMatmul | None:
-    """The matmul without a third term that computes a tile in accumulators of the tile's type; None for others."""
+    """The matmul that computes a tile from a zero accumulator of the tile's type; None if there is none."""
     op = tile.owner if tile is not None else None
     if not isinstance(op, TileMatmul) or not op.wait or not _is_one(op.beta):
         return None
@@ -147,7 +155,7 @@ def matmul_from_zeros(tile: Value | None) -> TileMatmul | None:
 
 
 def in_flight(op: Op) -> TypeGuard[TileMatmul]:
-    """Whether the op is a matmul that is not waited for at once."""
+    """Whether the op is a matmul that is left in flight."""
     return isinstance(op, TileMatmul) and not op.wait
 
 
@@ -166,7 +174,7 @@ def _transposed(b: GradientBuilder, tile: Value) -> Value:
     return b.one(TilePermute, [tile], {"perm": (1, 0)})
 
 
-def _by_factor(b: GradientBuilder, g: Value, tile: Value) -> Value:
+def _factor_adjoint(b: GradientBuilder, g: Value, tile: Value) -> Value:
     """The adjoint of alpha or beta, which scales a tile. Elements whose adjoint is 0 add 0, even if they are infinite
     or NaN."""
     return b.total(b.map(lambda xs: b.zero_where_zero(xs[0], b.one(Mul, xs)), [g, tile]))
@@ -180,25 +188,25 @@ def _bits(tile: Value) -> int:
     return scalar_of(tile_type(tile.type).dtype).bits
 
 
-def _factor(b: GradientBuilder, tile: Value) -> Value:
-    """An operand of a matmul for the matmuls of its adjoint: 16-bit operands are not widened, because tensor cores
-    multiply 16-bit operands."""
+def _adjoint_operand(b: GradientBuilder, tile: Value) -> Value:
+    """An operand of a matmul, as an operand of the matmuls of the adjoint: 16-bit tiles are not widened, because tensor
+    cores multiply 16-bit operands."""
     return b.forward_value(tile) if _bits(tile) == 16 else b.primal(tile)
 
 
-def _as_term(b: GradientBuilder, g: Value, of: TileMatmul) -> Value:
-    """A matmul's adjoint as an operand of the matmuls of its adjoint. If both operands have one 16-bit type, the
-    adjoint is rounded once to that type."""
-    x, y = (tile_type(v.type).dtype for v in of.sides)
-    return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.a) == 16 else g
+def _adjoint_as_operand(b: GradientBuilder, g: Value, matmul: TileMatmul) -> Value:
+    """The adjoint g of a matmul's result, as an operand of the matmuls of the adjoint. If both operands have one 16-bit
+    type, g is rounded once to this type."""
+    x, y = (tile_type(v.type).dtype for v in matmul.sides)
+    return b.as_scalar(g, scalar_of(x)) if x == y and _bits(matmul.a) == 16 else g
 
 
-def _matmul(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
-    """The matmul factor * x @ y, summed in the type of `factor` and converted to the type of the adjoint of `like`,
-    with the precision of the matmul `of`."""
+def _matmul(b: GradientBuilder, x: Value, y: Value, factor: Value, target: Value, original: Op) -> Value:
+    """The matmul factor * x @ y, summed in the type of `factor` and converted to the type of the adjoint of `target`,
+    with the precision of the matmul `original`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
     scalar = scalar_of(element(factor.type))
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})
-    attrs = {k: v for k, v in of.attrs.items() if k == "precision"}
+    attrs = {k: v for k, v in original.attrs.items() if k == "precision"}
     matmul = b.one(TileMatmul, [x, y, zero, factor, b.const(1.0, scalar)], attrs)
-    return b.as_scalar(matmul, scalar_of(adjoint_of(like).dtype))
+    return b.as_scalar(matmul, scalar_of(adjoint_of(target).dtype))

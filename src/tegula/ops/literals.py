@@ -1,4 +1,4 @@
-"""Constant folding of literals, whose results equal those of the ops at run time but have no type yet."""
+"""Constant folding of literals: the results equal the results of ops at run time, but have no type yet."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MAX_BITS = 4096
 
 
 def fold_literals(op: str, a: Any, b: Any) -> Any:
-    """The result of a binary operator, "min" or "max", of two literals: the result of the op at run time, but for
-    integers of any width and float64. The result takes the type of the value that it is combined with."""
+    """The result of a binary operator, "min" or "max" on two literals, like the op at run time, but computed in
+    integers of unlimited width or in float64. The result takes the type of the value that it is combined with."""
     bools = [isinstance(x, bool) for x in (a, b)]
     if op == "matmul" or (any(bools) and not (all(bools) and op in ("and", "or", "xor", "min", "max"))):
         raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")
@@ -39,13 +39,13 @@ def fold_literals(op: str, a: Any, b: Any) -> Any:
             "", "write both literals as floats", "MixedScalars", op=symbol, left=repr(a), right=repr(b)
         )
     if all(bools):
-        return bool(_ON_INTEGERS[op](a, b))
+        return bool(_INTEGER_OPERATORS[op](a, b))
     if isinstance(a, int) and isinstance(b, int) and not (op == "pow" and b < 0):
         if b == 0 and op in ("div", "mod", "floordiv"):
             raise TypeRule("division by the constant 0", "use a divisor other than 0", "OutOfRange")
         if _bits(op, a, b) > MAX_BITS:
-            raise TypeRule(f"constant expression: the number has more than {MAX_BITS} bits")
-        return _ON_INTEGERS[op](a, b)
+            raise TypeRule(f"the constant result of '{SYMBOLS[op]}' has more than {MAX_BITS} bits")
+        return _INTEGER_OPERATORS[op](a, b)
     return _fold_floats(op, as_float(a), as_float(b))
 
 
@@ -75,17 +75,17 @@ def as_float(x: float) -> float:
         return math.inf if x > 0 else -math.inf
 
 
-def _truncated(a: int, b: int) -> int:
+def _truncated_quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-_ON_INTEGERS: dict[str, Callable[[int, int], int]] = {
+_INTEGER_OPERATORS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    "div": _truncated,
+    "div": _truncated_quotient,
     "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a - _truncated(a, b) * b,
+    "mod": lambda a, b: a - _truncated_quotient(a, b) * b,
     "pow": lambda a, b: a**b,
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,

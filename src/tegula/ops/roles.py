@@ -16,14 +16,15 @@ Attrs = Mapping[str, Any]
 
 WARP = 32
 WARP_GROUP = 4 * WARP
-REGISTER_FILE, MAX_AT_START, REGISTER_STEP = 65536, 255, 8
-"""The number of registers of an SM, the maximum number of registers of a thread at its start, and the granularity of
-budgets."""
+REGISTER_FILE, MAX_START_REGISTERS, REGISTER_STEP = 65536, 255, 8
+"""The number of registers of an SM, the maximum number of registers of a thread at the start of a kernel, and the
+granularity of register budgets."""
 
 
 def start_registers(threads: int) -> int:
-    """The number of registers of each thread at the start of a block of `threads` threads that is alone on its SM."""
-    return min(MAX_AT_START, REGISTER_FILE // threads) // REGISTER_STEP * REGISTER_STEP
+    """The number of registers of each thread at the start of a kernel, if one block of `threads` threads is resident on
+    an SM."""
+    return min(MAX_START_REGISTERS, REGISTER_FILE // threads) // REGISTER_STEP * REGISTER_STEP
 
 
 def pipe_type(t: Type) -> PipeType:
@@ -51,10 +52,12 @@ class Roles(Op):
         count = len(self.roles)
         require(count > 0, "a role region has at least one role")
         for name, entries in (("names", self.names), ("warps", self.warps), ("registers", self.registers)):
-            require(len(entries) == count, f"{count} roles have {len(entries)} {name}")
+            require(
+                len(entries) == count, f"{count} roles need {count} entries in `{name}`, got {len(entries)}"
+            )
         end = 0
         for first, warps in sorted(self.warps):
-            require(first >= end and warps > 0, "two roles share a warp")
+            require(first >= end and warps > 0, "each role needs its own warps")
             end = first + warps
         for region in self.roles:
             require(
@@ -86,8 +89,8 @@ class PipeNew(Op):
 class PipeLoad(TileAccess):
     """Waits for a free stage and starts copying the tile at an offset of an array to the stage; elements outside the
     array become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`; `shape`: the
-    shape of the tile, if it differs from the shape of the pipe's tiles, which then hold the elements in row-major order
-    with rows of the same length. The stage is full when the copy has arrived."""
+    shape of the tile, if it differs from the shape of the pipe's stages; a stage then holds the elements in row-major
+    order, with rows of the same length. The stage is full when the copy has arrived."""
 
     __slots__ = ()
     NAME = "pipe.load"
@@ -132,8 +135,8 @@ class PipePush(Op):
 
 
 class PipePop(Op):
-    """Waits until the pipe's next stage is full; the result is its tile, a read-only shared tile. The stage stays
-    occupied until `pipe.release`."""
+    """Waits until the pipe's next stage is full; the result is the stage's tile, a read-only shared tile. The stage
+    stays occupied until `pipe.release`."""
 
     __slots__ = ()
     NAME = "pipe.pop"
@@ -147,8 +150,8 @@ class PipePop(Op):
 
 
 class PipeRelease(Op):
-    """Releases the oldest stage that this role has popped and still holds. The stage is free when all popping roles
-    have released it."""
+    """Releases the oldest stage that this role has popped and not yet released. The stage is free when all popping
+    roles have released the stage."""
 
     __slots__ = ()
     NAME = "pipe.release"
@@ -192,8 +195,8 @@ def pops(op: Op, pipe: Value) -> bool:
     return isinstance(op, PipePop) and op.pipe is pipe
 
 
-def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
-    """The positions of the roles that fill a pipe, and of the roles that pop it."""
+def pipe_endpoints(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
+    """The indices of the roles that fill a pipe, and of the roles that pop the pipe."""
     filling, popping = (
         [k for k, region in enumerate(roles.regions) if any(test(op, pipe) for op in region.walk())]
         for test in (fills, pops)
@@ -201,16 +204,16 @@ def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
     return filling, popping
 
 
-def waiting(
+def describe_wait_for_pipe(
     role: str, pipe: str, stages: int, fills: bool, item: int, others: Sequence[tuple[str, bool]]
 ) -> str:
     """The reason, as text, why a role waits to fill, if `fills`, or to pop tile `item` of a pipe. `others`: the roles
     that the role waits for, and whether each has ended."""
-    called = f"pipe '{pipe}'" if pipe else "a pipe"
-    ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
+    pipe_text = f"pipe '{pipe}'" if pipe else "a pipe"
+    role_texts = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
     if not fills:
-        awaited = " and ".join(ended) or "any role, but no role fills the pipe"
-        return f"{role} waits here for tile {item} of {called} from {awaited}"
+        awaited = " and ".join(role_texts) or "any role, but no role fills the pipe"
+        return f"{role} waits here for tile {item} of {pipe_text} from {awaited}"
     stage_text = "the only stage" if stages == 1 else f"one of {stages} stages"
-    reason = f"tile {item - stages} is not released by {' and '.join(ended)}"
-    return f"{role} waits here with tile {item} for {stage_text} of {called}: {reason}"
+    reason = f"tile {item - stages} is not released by {' and '.join(role_texts)}"
+    return f"{role} waits here with tile {item} for {stage_text} of {pipe_text}: {reason}"

@@ -108,16 +108,18 @@ def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, 
     """The quotient, rounded down if `floor`, else truncated, and the remainder; both 0 where b is 0. The most negative
     number over -1 wraps."""
     zero = b == 0
-    minus = (b == -1) if a.dtype.kind == "i" else np.zeros_like(zero)
-    safe = np.where(zero | minus, np.ones_like(b), b)
-    quotient = np.floor_divide(a, safe)
-    remainder = (a - quotient * safe).astype(a.dtype)
+    is_negation = (b == -1) if a.dtype.kind == "i" else np.zeros_like(zero)
+    safe_divisor = np.where(zero | is_negation, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe_divisor)
+    remainder = (a - quotient * safe_divisor).astype(a.dtype)
     if not floor:
-        fix = (remainder != 0) & ((a < 0) != (safe < 0))
-        quotient = quotient + fix.astype(a.dtype)
-        remainder = np.where(fix, remainder - safe, remainder)
-    quotient = np.where(minus, np.negative(a), quotient)
-    return np.where(zero, 0, quotient).astype(a.dtype), np.where(zero | minus, 0, remainder).astype(a.dtype)
+        needs_correction = (remainder != 0) & ((a < 0) != (safe_divisor < 0))
+        quotient = quotient + needs_correction.astype(a.dtype)
+        remainder = np.where(needs_correction, remainder - safe_divisor, remainder)
+    quotient = np.where(is_negation, np.negative(a), quotient)
+    return np.where(zero, 0, quotient).astype(a.dtype), np.where(zero | is_negation, 0, remainder).astype(
+        a.dtype
+    )
 
 
 class Div(Binary):
@@ -138,30 +140,38 @@ class Div(Binary):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         x, z = self.a, self.b
-        first = b.one(Div, [g, b.primal(z)])
+        dividend_adjoint = b.one(Div, [g, b.primal(z)])
         if b.may_be_zero(z):
-            first = b.zero_where_zero(g, first)
-        second = b.one(Neg, [_by_divisor(b, self, g)]) if b.needs_adjoint(z) else None
-        if second is not None and (b.may_be_zero(z) or b.may_give_nan(x, self)):
-            second = b.zero_where_zero(g, second)
-        return first, second
+            dividend_adjoint = b.zero_where_zero(g, dividend_adjoint)
+        divisor_adjoint = (
+            b.one(Neg, [_times_quotient_over_divisor(b, self, g)]) if b.needs_adjoint(z) else None
+        )
+        if divisor_adjoint is not None and (b.may_be_zero(z) or b.may_give_nan(x, self)):
+            divisor_adjoint = b.zero_where_zero(g, divisor_adjoint)
+        return dividend_adjoint, divisor_adjoint
 
 
-def _by_divisor(b: GradientBuilder, op: Div, g: Value) -> Value:
-    """g / z times the quotient, before the quotient is rounded to a 16-bit float. If |z| is so small or large that g /
-    z might overflow or be subnormal, g is multiplied by a power of 2 first and the result divided by it."""
+def _times_quotient_over_divisor(b: GradientBuilder, op: Div, g: Value) -> Value:
+    """g / z times the quotient, before the quotient is rounded to a 16-bit float. If g / z might overflow or be
+    subnormal, g is first scaled by a power of 2, and the result is scaled back."""
     z, t = b.primal(op.b), element(g.type)
     quotient = b.primal(op.result) if element(op.result.type) == t else b.one(Div, [b.primal(op.a), z])
     limits = np.finfo(to_numpy(scalar_of(t)))
     power = 2.0 ** (limits.nmant + 1 + 3 * limits.maxexp // 5)
-    width, size = b.one(Abs, [z]), b.one(Abs, [g])
-    low = b.one(Min, [b.one(Mul, [width, b.const(float(limits.tiny), t)]), b.const(4.0, t)])
-    high = b.one(Max, [b.one(Mul, [width, b.const(float(limits.max), t)]), b.const(float(limits.eps) / 2, t)])
-    small, large = b.one(Cmp, [size, low], {"pred": "lt"}), b.one(Cmp, [size, high], {"pred": "gt"})
+    divisor_magnitude, adjoint_magnitude = b.one(Abs, [z]), b.one(Abs, [g])
+    low = b.one(Min, [b.one(Mul, [divisor_magnitude, b.const(float(limits.tiny), t)]), b.const(4.0, t)])
+    high = b.one(
+        Max,
+        [b.one(Mul, [divisor_magnitude, b.const(float(limits.max), t)]), b.const(float(limits.eps) / 2, t)],
+    )
+    small, large = (
+        b.one(Cmp, [adjoint_magnitude, low], {"pred": "lt"}),
+        b.one(Cmp, [adjoint_magnitude, high], {"pred": "gt"}),
+    )
 
     def select_by_size(if_small: float, if_large: float) -> Value:
-        rest = b.one(Select, [large, b.const(if_large, t), b.const(1.0, t)])
-        return b.one(Select, [small, b.const(if_small, t), rest])
+        if_not_small = b.one(Select, [large, b.const(if_large, t), b.const(1.0, t)])
+        return b.one(Select, [small, b.const(if_small, t), if_not_small])
 
     scaled = b.one(Div, [b.one(Mul, [g, select_by_size(power, 1.0 / power)]), z])
     return b.one(Mul, [b.one(Mul, [scaled, quotient]), select_by_size(1.0 / power, power)])
@@ -191,7 +201,7 @@ class FloorDiv(Binary):
 
 
 class Mod(Binary):
-    """The remainder of the truncated quotient of integers, 0 where b is 0. For floats there is the function `mod`."""
+    """The remainder of the truncated quotient of integers, 0 where b is 0. Floats use the library function `mod`."""
 
     __slots__ = ()
     NAME = "mod"
@@ -205,7 +215,7 @@ class Mod(Binary):
             return _int_divide(a, b, floor=False)[1]
 
 
-def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
+def _min_or_max(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
     """The minimum or maximum; numbers are preferred to NaN, and -0 is below +0."""
     if a.dtype.kind in "iub":
         return np.minimum(a, b) if smaller else np.maximum(a, b)
@@ -214,21 +224,21 @@ def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
 
 
 def _split_adjoint(b: GradientBuilder, operands: Sequence[Value], pred: str, g: Value) -> list[Value | None]:
-    """The adjoints of the operands of min or max: the result's adjoint for the operand that was chosen, half of it for
-    each of two equal operands."""
+    """The adjoints of the operands of min or max: the result's adjoint for the selected operand, half of the adjoint
+    for each of two equal operands."""
     x, y = (b.primal(v) for v in operands)
     zero = b.zero(g.type)
     half = b.one(Select, [b.one(Cmp, [x, y], {"pred": "eq"}), b.scaled(g, 0.5), zero])
-    lost = [b.one(Classify, [v], {"test": "isnan"}) for v in (y, x)]
-    out: list[Value | None] = []
-    for (first, second), other in zip(((x, y), (y, x)), lost, strict=True):
+    other_is_nan = [b.one(Classify, [v], {"test": "isnan"}) for v in (y, x)]
+    adjoints: list[Value | None] = []
+    for (first, second), other in zip(((x, y), (y, x)), other_is_nan, strict=True):
         wins = b.one(Or, [b.one(Cmp, [first, second], {"pred": pred}), other])
-        out.append(b.one(Select, [wins, g, half]))
-    return out
+        adjoints.append(b.one(Select, [wins, g, half]))
+    return adjoints
 
 
 class Min(Binary):
-    """The smaller of a and b; a NaN loses, -0 is below +0."""
+    """The smaller of a and b; a number is preferred to NaN, and -0 is below +0."""
 
     __slots__ = ()
     NAME = "min"
@@ -236,7 +246,7 @@ class Min(Binary):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        return rounded(partial(_pick, smaller=True), *operands)
+        return rounded(partial(_min_or_max, smaller=True), *operands)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -244,7 +254,7 @@ class Min(Binary):
 
 
 class Max(Binary):
-    """The larger of a and b; a NaN loses, -0 is below +0."""
+    """The larger of a and b; a number is preferred to NaN, and -0 is below +0."""
 
     __slots__ = ()
     NAME = "max"
@@ -252,7 +262,7 @@ class Max(Binary):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        return rounded(partial(_pick, smaller=False), *operands)
+        return rounded(partial(_min_or_max, smaller=False), *operands)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -306,12 +316,12 @@ class Shl(Binary):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         a, b = operands
-        inside = (b >= 0) & (b < a.dtype.itemsize * 8)
-        return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+        in_range = (b >= 0) & (b < a.dtype.itemsize * 8)
+        return np.where(in_range, np.left_shift(a, np.where(in_range, b, 0)), 0).astype(a.dtype)
 
 
 class Shr(Binary):
-    """The right shift a >> b, arithmetic for signed types; the sign (or 0) where b is negative or at least the
+    """The right shift a >> b, arithmetic for signed types; 0, or -1 for negative a, where b is negative or at least the
     width."""
 
     __slots__ = ()
@@ -323,10 +333,10 @@ class Shr(Binary):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         a, b = operands
         width = a.dtype.itemsize * 8
-        inside = (b >= 0) & (b < width)
+        in_range = (b >= 0) & (b < width)
         if a.dtype.kind == "i":
-            return np.right_shift(a, np.where(inside, b, width - 1)).astype(a.dtype)
-        return np.where(inside, np.right_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+            return np.right_shift(a, np.where(in_range, b, width - 1)).astype(a.dtype)
+        return np.where(in_range, np.right_shift(a, np.where(in_range, b, 0)), 0).astype(a.dtype)
 
 
 class CopySign(Binary):
@@ -346,8 +356,8 @@ class CopySign(Binary):
         one = b.const(1.0, element(g.type))
         signs = [b.one(CopySign, [one, v]) for v in (x, y)]
         zero = b.zero(g.type)
-        kink = b.one(Cmp, [x, zero], {"pred": "eq"})
-        return b.one(Select, [kink, zero, b.one(Mul, [g, b.one(Mul, signs)])]), None
+        is_zero = b.one(Cmp, [x, zero], {"pred": "eq"})
+        return b.one(Select, [is_zero, zero, b.one(Mul, [g, b.one(Mul, signs)])]), None
 
 
 class Neg(Unary):
@@ -390,7 +400,7 @@ class BitCount(Unary):
 
 
 class LeadingZeros(Unary):
-    """The number of leading zero bits of an integer, in the type of the integer; its width for 0."""
+    """The number of leading zero bits of an integer, in the type of the integer; for 0 the width."""
 
     __slots__ = ()
     NAME = "clz"
@@ -468,7 +478,10 @@ class FastExp2(Unary):
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
         """The type of the operand, which has at most 32 bits."""
-        require(scalar_of(operand).bits <= 32, f"fast functions take float32 and narrower, got {operand}")
+        require(
+            scalar_of(operand).bits <= 32,
+            f"functions of tg.fast take float32 or narrower floats, got {operand}",
+        )
         return operand
 
     @staticmethod
@@ -481,8 +494,8 @@ class FastExp2(Unary):
 
 
 class Reciprocal(Unary):
-    """1 / a, correctly rounded, for float32 numbers whose magnitude is known to be within 2 ** -100 .. 2 ** 100. The
-    functions of the standard library that contain reciprocals have derivatives of their own."""
+    """1 / a, correctly rounded, for float32 numbers whose magnitude is known to be within 2 ** -100 .. 2 ** 100.
+    Functions of the standard library that use the op declare their derivatives."""
 
     __slots__ = ()
     NAME = "reciprocal"
@@ -491,7 +504,7 @@ class Reciprocal(Unary):
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
         """The type of the operand, whose numbers are float32."""
-        require(scalar_of(operand) == float32, f"reciprocals are of float32, got {operand}")
+        require(scalar_of(operand) == float32, f"reciprocal takes float32, got {operand}")
         return operand
 
     @staticmethod
@@ -573,30 +586,30 @@ def _fma_in_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     product = a.astype(np.float64) * b.astype(np.float64)
     addend = c.astype(np.float64)
     total = product + addend
-    lost = (product - (total - (total - product))) + (addend - (total - product))
+    rounding_error = (product - (total - (total - product))) + (addend - (total - product))
     bits = np.atleast_1d(total).view(np.int64)
-    error = np.atleast_1d(lost)
-    even = (bits & 1 == 0) & (error != 0) & np.isfinite(np.atleast_1d(total))
-    away = (error > 0) == (np.atleast_1d(total) >= 0)
-    odd = np.where(even, bits + np.where(away, 1, -1), bits).view(np.float64)
-    return odd.reshape(total.shape).astype(np.float32)
+    error = np.atleast_1d(rounding_error)
+    must_adjust = (bits & 1 == 0) & (error != 0) & np.isfinite(np.atleast_1d(total))
+    away_from_zero = (error > 0) == (np.atleast_1d(total) >= 0)
+    rounded_to_odd = np.where(must_adjust, bits + np.where(away_from_zero, 1, -1), bits).view(np.float64)
+    return rounded_to_odd.reshape(total.shape).astype(np.float32)
 
 
 def _fma_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    every = np.broadcast_arrays(a, b, c)
-    numbers = [_fma_of_doubles(*triple) for triple in zip(*(x.ravel().tolist() for x in every), strict=True)]
-    return np.array(numbers, np.float64).reshape(every[0].shape)
+    arrays = np.broadcast_arrays(a, b, c)
+    numbers = [_fma_of_doubles(*triple) for triple in zip(*(x.ravel().tolist() for x in arrays), strict=True)]
+    return np.array(numbers, np.float64).reshape(arrays[0].shape)
 
 
 def _fma_of_doubles(x: float, y: float, z: float) -> float:
     """The fused multiply-add of Python floats, as the quotient of two integers, which Python rounds once."""
-    plain = x * y + z
+    unfused = x * y + z
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
-        return plain
+        return unfused
     (m, p), (n, q), (k, r) = x.as_integer_ratio(), y.as_integer_ratio(), z.as_integer_ratio()
     exact = m * n * r + k * p * q
     if not exact:
-        return plain
+        return unfused
     try:
         return exact / (p * q * r)
     except OverflowError:
@@ -660,7 +673,7 @@ class Cmp(Predicate, Binary, ComparisonLike):
 
 class NeverAbove(Predicate, Binary):
     """Whether the compiler can prove that a is never above b; a NaN is not above any number. The result is false if
-    there is no proof, so results that depend on it must have the same bits in both cases."""
+    there is no proof, so both branches of code that depends on the op must compute the same bits."""
 
     __slots__ = ()
     NAME = "never_above"
@@ -668,7 +681,7 @@ class NeverAbove(Predicate, Binary):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        """Whether the given a is not above b, so that runs without a compiler take both paths."""
+        """Whether the value of a is not above b, so that the interpreter takes both branches."""
         return ~Cmp.ref({"pred": "gt"}, *operands)
 
 

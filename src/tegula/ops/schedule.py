@@ -1,11 +1,11 @@
 """Ops of GPU schedules, which pipes are lowered to and which kernels may use directly: memory barriers that count
 arrivals and bytes, bulk copies, fences between memory proxies, and named barriers.
 
-All threads of the group reach these ops; an op with the attribute `elected` is run by one thread. The instructions are
+All threads of the group reach these ops; one thread runs an op with the attribute `elected`. The instructions are
 described in the PTX manual, "Asynchronous operations" and "mbarrier".
 
 CTAs 2 k and 2 k + 1 may form a 2-CTA cluster: they can access each other's barriers and shared memory, and one copy can
-fill a tile in both. Docstrings describe the ops of one CTA."""
+fill a tile in both. The docstrings describe the effect in one CTA."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _barrier(t: Type) -> MbarrierType:
     return t
 
 
-def _stage(operands: Sequence[Type]) -> None:
+def _require_int32(operands: Sequence[Type]) -> None:
     for t in operands:
         require(t == int32, f"stages and phases are int32, got {t}")
 
 
-class AtStage(ScheduleOp):
+class StageOp(ScheduleOp):
     """Base of the ops at one stage of barriers. `WAITS`: whether the op waits for the barrier."""
 
     __slots__ = ()
@@ -61,9 +61,9 @@ class AtStage(ScheduleOp):
 
 
 class MbarrierNew(ScheduleOp):
-    """Makes one barrier in shared memory for each of `stages` (attribute). A phase of a barrier ends after `arrivals`
-    (attribute) arrivals, when all announced bytes have arrived too. If `cluster` (attribute), each arrival counts in
-    both CTAs of a cluster, so that their barriers count the arrivals of both."""
+    """Creates one barrier in shared memory for each of `stages` (attribute). A phase of a barrier ends after `arrivals`
+    (attribute) arrivals and all announced bytes. With `cluster` (attribute), each arrival is counted by the barriers of
+    both CTAs of a cluster."""
 
     __slots__ = ()
     NAME = "mbarrier.new"
@@ -75,8 +75,8 @@ class MbarrierNew(ScheduleOp):
         require(self.stages > 0 and self.arrivals > 0, "a barrier has at least one stage and one arrival")
         return [MbarrierType(self.stages)]
 
-    def separated(self) -> list[MbarrierNew]:
-        """For each stage, an op that makes a single barrier."""
+    def per_stage_barriers(self) -> list[MbarrierNew]:
+        """For each stage, an op that creates a single barrier."""
         attrs = {"arrivals": self.arrivals, "cluster": self.cluster, "stages": 1}
         barriers = [MbarrierNew([], [MbarrierType(1)], attrs, [], self.loc) for _ in range(self.stages)]
         for stage, barrier in enumerate(barriers):
@@ -85,7 +85,7 @@ class MbarrierNew(ScheduleOp):
 
 
 class MbarrierReady(ScheduleOp):
-    """Makes the barriers made before it visible to all threads of the block and to the copy engines."""
+    """Makes barriers that were created earlier visible to all threads of the block and to the copy engines."""
 
     __slots__ = ()
     NAME = "mbarrier.ready"
@@ -94,10 +94,10 @@ class MbarrierReady(ScheduleOp):
         return []
 
 
-class MbarrierWait(AtStage):
+class MbarrierWait(StageOp):
     """Operands: barriers, stage, parity. Every thread, or, if `elected`, every thread of the first warp, waits until
-    the phase of the given parity has ended. The first phase has parity 0; on a fresh barrier a wait for parity 1
-    returns at once."""
+    the phase of the given parity has ended. The first phase has parity 0; on a new barrier a wait for parity 1 returns
+    immediately."""
 
     __slots__ = ()
     NAME = "mbarrier.wait"
@@ -109,7 +109,7 @@ class MbarrierWait(AtStage):
 
     def infer(self) -> Sequence[Type]:
         _barrier(self.barriers.type)
-        _stage([self.stage.type, self.parity.type])
+        _require_int32([self.stage.type, self.parity.type])
         return []
 
     @property
@@ -117,9 +117,9 @@ class MbarrierWait(AtStage):
         return bool(self.elected)
 
 
-class MbarrierArrive(AtStage):
-    """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have arrived here. If
-    `elected`, one arrival, of the first warp."""
+class MbarrierArrive(StageOp):
+    """Operands: barriers, stage. One arrival per warp of the group, after all lanes of the warp have reached the op. If
+    `elected`, one arrival, by the first warp."""
 
     __slots__ = ()
     NAME = "mbarrier.arrive"
@@ -130,11 +130,11 @@ class MbarrierArrive(AtStage):
 
     def infer(self) -> Sequence[Type]:
         _barrier(self.barriers.type)
-        _stage([self.stage.type])
+        _require_int32([self.stage.type])
         return []
 
 
-class MbarrierExpect(AtStage):
+class MbarrierExpect(StageOp):
     """Operands: barriers, stage. One thread of the group arrives and announces `bytes` (attribute)."""
 
     __slots__ = ()
@@ -147,17 +147,17 @@ class MbarrierExpect(AtStage):
 
     def infer(self) -> Sequence[Type]:
         _barrier(self.barriers.type)
-        _stage([self.stage.type])
+        _require_int32([self.stage.type])
         require(self.bytes > 0, "at least one byte is announced")
         return []
 
 
-class BulkLoad(AtStage, TileAccess):
+class BulkLoad(StageOp, TileAccess):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
-    0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they arrive. `shape` (attribute): the shape of the tile, if the buffer holds its rows as a matrix. If
-    `cluster` (attribute), the last operand, a bool, is true if the other CTA of the cluster copies the same tile in
-    this iteration: then each copies one half of the tile to both."""
+    0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The barrier counts the bytes as they
+    are written to the buffer. `shape` (attribute): the shape of the tile, if the buffer holds the tile's rows as a
+    matrix. With `cluster` (attribute), the last operand is a bool: whether the other CTA of the cluster copies the same
+    tile in this iteration. Then each CTA copies one half of the tile to both CTAs."""
 
     __slots__ = ()
     NAME = "bulk.load"
@@ -183,7 +183,7 @@ class BulkLoad(AtStage, TileAccess):
         buffer, array, tile = buffer_type(self.buffer.type), array_type(self.array.type), self.tile
         _barrier(self.barriers.type)
         offset = types(self.offset)
-        _stage([self.stage.type, *offset])
+        _require_int32([self.stage.type, *offset])
         require(
             self.both is None or self.both.type == bool_,
             "the last operand of a cluster's bulk.load must be a bool: whether the tile is multicast to both CTAs",
@@ -212,16 +212,16 @@ class BulkLoad(AtStage, TileAccess):
 
 
 class BulkStore(ScheduleOp, TileAccess):
-    """Stores a tile to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
-    them starts its copy, and the next piece but one waits until the copy has read it. Elements outside the array are
-    dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
-    add to the array, each element atomically. `transposed`: the tile is distributed over threads as the result of a
-    transposed matmul."""
+    """Stores a tile to an array through a staging buffer, in pieces: the threads of a warp group write a piece to a
+    slot of the buffer, and one of the threads starts the copy. Before a slot is written again, the thread waits until
+    the copy has read the slot. Elements outside the array are dropped. Operands: staging buffer, array, tile, one
+    offset (int32) per dimension; with attribute `adds` the copies add to the array, each element atomically.
+    `transposed`: the tile is distributed over threads as the result of a transposed matmul."""
 
     __slots__ = ()
     NAME = "bulk.store"
     INSTRUCTIONS = (
-        rf"{_COMMIT}|cp\.async\.bulk\.wait_group(\.read {{older}}| 0);|{_FENCE}|stmatrix\.|{_COPY_OUT}"
+        rf"{_COMMIT}|cp\.async\.bulk\.wait_group(\.read {{pending}}| 0);|{_FENCE}|stmatrix\.|{_COPY_OUT}"
     )
     OBSERVED = False
     buffer = operand()
@@ -232,9 +232,9 @@ class BulkStore(ScheduleOp, TileAccess):
     transposed = attr(False)
 
     @property
-    def older(self) -> str:
-        """A regular expression for the number of earlier copies that may still read their pieces, which is less than
-        the number of pieces of the buffer."""
+    def pending(self) -> str:
+        """A regular expression for the number of earlier copies that may still read their pieces: less than the number
+        of slots of the buffer."""
         return f"({'|'.join(map(str, range(buffer_type(self.buffer.type).shape[0])))})"
 
     def infer(self) -> Sequence[Type]:
@@ -243,8 +243,11 @@ class BulkStore(ScheduleOp, TileAccess):
             array_type(self.array.type),
             tile_type(self.tile.type),
         )
-        _stage([v.type for v in self.offset])
-        require(buffer.dtype == array.dtype == tile.dtype, f"a {tile} does not go to {array}")
+        _require_int32([v.type for v in self.offset])
+        require(
+            buffer.dtype == array.dtype == tile.dtype,
+            f"a {tile} cannot be stored to {array} through {buffer}: the dtypes differ",
+        )
         require(
             len(self.offset) == array.ndim == len(tile.shape),
             "the offset must have one entry per dimension of the array",
@@ -257,8 +260,7 @@ class BulkStore(ScheduleOp, TileAccess):
 
 class BulkPrefetch(ScheduleOp):
     """One thread of the group (`elected`) prefetches a tile of an array to the L2 cache. Operands: array, one offset
-    (int32) per dimension. Attributes: the `shape` of the tile, and the shape `box` of the tensor map's box that it is
-    fetched by."""
+    (int32) per dimension. Attributes: the `shape` of the tile, and the shape `box` of the box of the tensor map."""
 
     __slots__ = ()
     NAME = "bulk.prefetch"
@@ -269,7 +271,7 @@ class BulkPrefetch(ScheduleOp):
 
     def infer(self) -> Sequence[Type]:
         array, shape, box = array_type(self.array.type), self.shape, self.box
-        _stage([v.type for v in self.offset])
+        _require_int32([v.type for v in self.offset])
         require(
             len(self.offset) == array.ndim == len(shape) == len(box),
             "the offset must have one entry per dimension of the array",
@@ -282,8 +284,8 @@ class BulkPrefetch(ScheduleOp):
 
 
 class LaunchNext(ScheduleOp):
-    """Marks the point after the last copy from an array of a block; the next launch of the stream may start when all
-    blocks have reached it (see `ir.LaunchOverlap`)."""
+    """Marks the point after a block's last copy from an array; the next launch in the stream may start when all blocks
+    have reached this point (see `ir.LaunchOverlap`)."""
 
     __slots__ = ()
     NAME = "launch.next"
@@ -308,10 +310,10 @@ class BulkPut(ScheduleOp):
 
     def infer(self) -> Sequence[Type]:
         buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
-        _stage([v.type for v in self.offset])
+        _require_int32([v.type for v in self.offset])
         require(
             buffer.dtype == array.dtype and len(self.offset) == len(buffer.shape) == array.ndim,
-            f"a tile of {buffer.tile} does not go to {array}",
+            f"a {buffer.tile} cannot be copied to {array}",
         )
         return []
 
@@ -371,12 +373,12 @@ class NamedNew(ScheduleOp):
     warps = attr()
 
     def infer(self) -> Sequence[Type]:
-        require(self.warps > 0, "a barrier counts warps")
+        require(self.warps > 0, f"a barrier counts at least one warp, got {self.warps}")
         return [NamedBarrierType(self.warps)]
 
 
 class NamedSync(ScheduleOp):
-    """Every warp of the group arrives at the barrier and waits until its number of warps have arrived."""
+    """Every warp of the group arrives at the barrier and waits until the barrier's number of warps has arrived."""
 
     __slots__ = ()
     NAME = "named.sync"
@@ -416,9 +418,9 @@ class _ClusterOp(Op):
 
 
 class ClusterEnd(_ClusterOp):
-    """The end of a loop over numbered tiles, of which block b of G takes every G-th from tile b on, such that both CTAs
-    of a cluster run equally many iterations: the operand, rounded up to an even number. In the semantics of the IR,
-    which is that of a single CTA, a CTA runs one iteration for each of its tiles."""
+    """The end of a loop over numbered tiles in which block b of G blocks processes the tiles b, b + G, b + 2 G and so
+    on: the operand rounded up to an even number, so that both CTAs of a cluster run the same number of iterations. In
+    the semantics of the IR, which describes a single CTA, a CTA runs one iteration for each of its tiles."""
 
     __slots__ = ()
     NAME = "cluster.end"
@@ -444,7 +446,7 @@ def is_elected(op: Op) -> bool:
 
 
 def stages_of(barrier: MbarrierNew | NamedNew) -> int:
-    """The number of barriers that an op makes: one for each stage."""
+    """The number of barriers that an op creates: one for each stage."""
     return barrier.stages if isinstance(barrier, MbarrierNew) else 1
 
 
@@ -458,12 +460,12 @@ def arrivals_at(barrier: Value) -> int:
 
 
 def arriving(roles: Op, barrier: Value) -> list[int]:
-    """The positions of the roles that arrive at a barrier."""
+    """The indices of the roles that arrive at a barrier."""
     return [k for k, region in enumerate(roles.regions) if barrier in arrived_at(region)]
 
 
 def arrived_at(region: Region) -> set[Value]:
-    """The barriers that ops of a region arrive at."""
+    """The barriers at which ops of a region arrive."""
     arrivals = [op for op in region.walk() if isinstance(op, MbarrierArrive | MbarrierExpect)]
     named = [op for op in region.walk() if isinstance(op, NamedSync | NamedArrive)]
     return {op.barriers for op in arrivals} | {op.barrier for op in named}
@@ -474,8 +476,8 @@ def describe_wait_at(
 ) -> str:
     """A text with the phase that a blocked role waits for. `others`: the roles that arrive at the barrier, and whether
     each has ended; `stage`: -1 for a named barrier."""
-    called = f"barrier '{barrier}'" if barrier else "a barrier"
-    of = f"stage {stage} of {called}" if stage >= 0 else called
-    ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
-    awaited = " and ".join(ended) or "any role, but no role arrives at the barrier"
-    return f"{role} waits here for phase {phase} of {of}, to be ended by {awaited}"
+    barrier_text = f"barrier '{barrier}'" if barrier else "a barrier"
+    phase_owner = f"stage {stage} of {barrier_text}" if stage >= 0 else barrier_text
+    role_texts = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
+    awaited = " and ".join(role_texts) or "any role, but no role arrives at the barrier"
+    return f"{role} waits here for phase {phase} of {phase_owner}, to be ended by {awaited}"

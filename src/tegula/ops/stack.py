@@ -36,7 +36,7 @@ class StackNew(Op):
 
 class StackPush(Op):
     """Pushes the values of the lanes whose flag is true, in lane order. Operands: stack, per-lane value, per-lane bool.
-    The result is the slot written, or -1 for a lane that did not push or found the stack full."""
+    The result is the written slot, or -1 for a lane that did not push or found the stack full."""
 
     __slots__ = ()
     NAME = "stack.push"

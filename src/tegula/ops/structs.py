@@ -33,10 +33,10 @@ from tegula.types import (
 
 ADDED = (int32, int64, uint32, uint64, float16, bfloat16, float32, float64)
 """The scalar types of leaves that are added when structs are added."""
-STORED = (
+STORED_ARRAY_HELP = (
     "pass the array as a parameter, or in a struct; kernels only move arrays that elements of arrays hold"
 )
-INPLACE = ("add", "sub")
+INPLACE_OPERATORS = ("add", "sub")
 """The operators that tiles of structs have."""
 
 
@@ -70,7 +70,7 @@ class Fields(tuple[Any, ...]):
             message = (
                 f"'{name}' of an element of the struct {self.struct} is an array, which kernels cannot read"
             )
-            raise TypeRule(message, STORED)
+            raise TypeRule(message, STORED_ARRAY_HELP)
         return value
 
     def changed(self, name: str, x: Any) -> Self:
@@ -159,19 +159,19 @@ def leaves(x: Any) -> list[Any]:
     return [leaf for part in x for leaf in leaves(part)] if is_tuple(x) else [x]
 
 
-def regrouped(like: Any, parts: Iterator[Any]) -> Any:
-    """The parts in tuples and structs of the same structure as `like`."""
-    if not is_tuple(like):
+def unflatten_like(template: Any, parts: Iterator[Any]) -> Any:
+    """The parts in tuples and structs of the same structure as `template`."""
+    if not is_tuple(template):
         return next(parts)
-    return rebuilt(like, [regrouped(part, parts) for part in like])
+    return with_parts(template, [unflatten_like(part, parts) for part in template])
 
 
-def rebuilt(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
+def with_parts(template: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
     """A tuple or struct like another one with other parts."""
-    return like.of(parts) if isinstance(like, Fields | NamedItems) else tuple(parts)
+    return template.of(parts) if isinstance(template, Fields | NamedItems) else tuple(parts)
 
 
-def alike(x: Any, y: Any) -> bool:
+def same_structure(x: Any, y: Any) -> bool:
     """Whether two tuples have equally many parts and, if one of them is a struct or a named tuple, are of the same
     struct or have the same names."""
     if not is_tuple(x) or not is_tuple(y) or type(x) is not type(y) or len(x) != len(y):
@@ -181,12 +181,12 @@ def alike(x: Any, y: Any) -> bool:
     return not isinstance(x, Fields) or not isinstance(y, Fields) or x.struct is y.struct
 
 
-def grouped(kind: type[Fields], struct: StructType, parts: Iterator[Any]) -> Any:
+def struct_from_leaves(kind: type[Fields], struct: StructType, parts: Iterator[Any]) -> Any:
     """A struct made of parts for its leaves."""
     return kind(
         struct,
         [
-            grouped(kind, t, parts) if isinstance(t, StructType) else next(parts)
+            struct_from_leaves(kind, t, parts) if isinstance(t, StructType) else next(parts)
             for t in struct.fields.values()
         ],
     )
@@ -208,7 +208,7 @@ def is_added(leaf: Leaf) -> bool:
 
 STRUCT: Literal["struct"] = "struct"
 SAME: Literal["same"] = "same"
-Gives: TypeAlias = "str | tuple[str, ...]"
+ResultKind: TypeAlias = "str | tuple[str, ...]"
 """The kind of a function's result: STRUCT, made of the results for each leaf, or SAME, if the result is the same for
 all leaves."""
 
@@ -216,22 +216,22 @@ all leaves."""
 @dataclass(frozen=True, slots=True)
 class FieldWise:
     """A declaration of a function's handling of structs. `names`: the parameters that are all structs of one type if
-    one of them is a struct; `carried`: computes the result for a leaf that is not added from the function's arguments;
-    None if the function only moves elements of any type."""
+    one of them is a struct; `pass_through`: computes the result for a leaf that is not added from the function's
+    arguments; None if the function only moves elements of any type."""
 
     names: tuple[str, ...]
-    gives: Gives = STRUCT
-    carried: Callable[..., Any] | None = None
+    result: ResultKind = STRUCT
+    pass_through: Callable[..., Any] | None = None
 
 
-def moved(*names: str, gives: Gives = STRUCT) -> FieldWise:
+def moved(*names: str, result: ResultKind = STRUCT) -> FieldWise:
     """The declaration of a function that only moves elements."""
-    return FieldWise(names, gives)
+    return FieldWise(names, result)
 
 
-def added(*names: str, carried: Callable[..., Any]) -> FieldWise:
+def added(*names: str, pass_through: Callable[..., Any]) -> FieldWise:
     """The declaration of a function that adds elements of tiles."""
-    return FieldWise(names, STRUCT, carried)
+    return FieldWise(names, STRUCT, pass_through)
 
 
 WHOLE = FieldWise(())
@@ -251,7 +251,7 @@ def call_by_field(
         return build(b, *args, **kwargs)
     struct = _struct_of((*args, *kwargs.values()))
     columns = any(isinstance(x, Columns) for x in (*args, *kwargs.values()))
-    if handling is None or (handling.carried is not None and not columns):
+    if handling is None or (handling.pass_through is not None and not columns):
         raise TypeRule(
             f"{name} does not take values of the struct {struct}",
             "use its fields; for tiles, map a function that returns a field with tg.tile_map",
@@ -262,10 +262,10 @@ def call_by_field(
             raise TypeRule(f"{name}: '{key}' must be of the struct {struct}", help, culprit=x)
     results: list[Any] = []
     for k, leaf in enumerate(struct.leaves):
-        function = build if handling.carried is None or is_added(leaf) else handling.carried
+        function = build if handling.pass_through is None or is_added(leaf) else handling.pass_through
         named = {key: _leaf_of(b, x, k) for key, x in kwargs.items()}
         results.append(function(b, *[_leaf_of(b, x, k) for x in args], **named))
-    return _combined(struct, results, handling.gives)
+    return _combine_results(struct, results, handling.result)
 
 
 def _struct_of(xs: Iterable[Any]) -> StructType:
@@ -302,16 +302,20 @@ def stored_leaf(b: Any, x: Fields, k: int) -> Any:
         return b.const(0, leaf.stored)
     if isinstance(value, Value) and value.type == leaf.stored:
         return value
-    raise TypeRule(f"'{leaf.name}' of the struct {x.struct} is an array, which kernels cannot store", STORED)
+    raise TypeRule(
+        f"'{leaf.name}' of the struct {x.struct} is an array, which kernels cannot store", STORED_ARRAY_HELP
+    )
 
 
-def _combined(struct: StructType, leaves: Sequence[Any], gives: Gives) -> Any:
+def _combine_results(struct: StructType, leaves: Sequence[Any], result: ResultKind) -> Any:
     """The result of a function for a struct, from its results for the leaves."""
     if not leaves:
-        raise TypeRule(f"the struct {struct} has no fields: there are no tiles of it")
-    if isinstance(gives, tuple):
-        return tuple(_combined(struct, [x[k] for x in leaves], nested) for k, nested in enumerate(gives))
-    if gives == SAME or leaves[0] is None:
+        raise TypeRule(f"the struct {struct} has no fields, so there are no tiles of it")
+    if isinstance(result, tuple):
+        return tuple(
+            _combine_results(struct, [x[k] for x in leaves], nested) for k, nested in enumerate(result)
+        )
+    if result == SAME or leaves[0] is None:
         return leaves[0]
     return fields_of_leaves(struct, leaves)
 
@@ -319,12 +323,12 @@ def _combined(struct: StructType, leaves: Sequence[Any], gives: Gives) -> Any:
 def fields_of_leaves(struct: StructType, leaves: Sequence[Any]) -> Fields:
     """A struct value, or an array, tile or stack of structs, made of its leaves."""
     kind = StructValue if leaves and is_element(getattr(leaves[0], "type", None)) else Columns
-    return grouped(kind, struct, iter(leaves))
+    return struct_from_leaves(kind, struct, iter(leaves))
 
 
 def inplace(struct: StructType, op: str, change: Callable[[int], None]) -> None:
     """Change a tile of structs, or one of its elements, by an operator: `change(k)` for each leaf that is added."""
-    if op not in INPLACE:
+    if op not in INPLACE_OPERATORS:
         kind = "bitwise inplace operators are" if op in ("and", "or", "xor") else "this operator is"
         raise TypeRule(f"{kind} not defined for tiles of the struct {struct}", "the operators are += and -=")
     for k, leaf in enumerate(struct.leaves):

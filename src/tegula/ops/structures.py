@@ -1,6 +1,6 @@
 """Reads of the memory of spatial structures (a device's table of structures, and elements at an address), and additions
-to the gradients of the arrays that structures are built from. The host owns this memory, and no kernel changes the
-memory while another kernel reads it, so that reads have no order among the effects of a kernel."""
+to the gradients of the arrays that structures are built from. The host owns this memory, and no kernel writes the
+memory while another kernel reads it, so that reads are not ordered with other effects of a kernel."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class StructureTable(Op):
 
 class StructureLoad(StructureRead):
     """Reads an element at an address. Operand: the address, uint64. Attribute `type`: the element's type, whose
-    components are adjacent. The address must be that of such an element of a structure. No gradient flows through the
-    element."""
+    components are adjacent. The address must be the address of an element of this type in a structure. No gradient
+    flows through the element."""
 
     __slots__ = ()
     NAME = "structure.load"
@@ -43,11 +43,11 @@ class StructureLoad(StructureRead):
         return [element(self.type)]
 
 
-class StructureAhead(StructureRead):
-    """Lets a CPU fetch the cache line of an address that may be read soon. Operand: the address, uint64."""
+class StructurePrefetch(StructureRead):
+    """Prefetches the cache line of an address on a CPU. Operand: the address, uint64."""
 
     __slots__ = ()
-    NAME = "structure.ahead"
+    NAME = "structure.prefetch"
     PURE = False
     HINT = True
     address = operand(index=True)
@@ -61,10 +61,11 @@ class StructureAhead(StructureRead):
 
 
 class StructureValue(StructureRead):
-    """Reads an element of an array that a structure is made of, as `structure.load` does. Operands: the address of the
+    """Reads an element of an array from which a structure is built, like `structure.load`. Operands: the address of the
     element or of a copy; the id of the structure, uint64; the index of the element in the array, int32. Attributes:
-    `type`, the element's type; `word`, the word of the structure's entry in the table that holds the address of the
-    array's gradient, 0 if it has none. The adjoint is added to the element of the gradient."""
+    `type`, the element's type; `word`, the index of the word of the structure's entry in the table that holds the
+    address of the array's gradient, or 0 for an array without gradient. The adjoint is added to the element of the
+    gradient."""
 
     __slots__ = ()
     NAME = "structure.value"
@@ -90,10 +91,12 @@ class StructureValue(StructureRead):
             slot = b.binary("and", id, b.const(SLOTS - 1, uint64))
             offset = b.binary("mul", slot, b.const(ENTRY_BYTES, uint64))
             entry = b.binary("add", b.one(StructureTable, []), offset)
-            known = b.one(StructureLoad, [entry], {"type": uint64})
-            at = b.binary("add", entry, b.const(8 * self.word, uint64))
-            start = b.one(StructureLoad, [at], {"type": uint64})
-            exists = b.binary("and", b.compare("eq", known, id), b.compare("ne", start, b.const(0, uint64)))
+            stored_id = b.one(StructureLoad, [entry], {"type": uint64})
+            gradient_word = b.binary("add", entry, b.const(8 * self.word, uint64))
+            start = b.one(StructureLoad, [gradient_word], {"type": uint64})
+            exists = b.binary(
+                "and", b.compare("eq", stored_id, id), b.compare("ne", start, b.const(0, uint64))
+            )
             step = b.binary("mul", b.cast(index, uint64), b.const(element_bytes(self.type), uint64))
             b.branch(exists, lambda: b.emit(StructureAdd, [b.binary("add", start, step), g]))
 
@@ -105,8 +108,8 @@ class StructureValue(StructureRead):
 
 
 class StructureAdd(UnnamedUpdate):
-    """Adds to an element of the gradient of an array that a structure is made of, atomically component by component.
-    Operands: the address of the element, uint64; the addend, of the element's type."""
+    """Adds to an element of the gradient of an array from which a structure is built, atomically component by
+    component. Operands: the address of the element, uint64; the addend, of the element's type."""
 
     __slots__ = ()
     NAME = "structure.add"

@@ -36,10 +36,10 @@ class TableGet(Op):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        kind = to_numpy(attrs["type"])
-        elements = np.array(attrs["elements"]).astype(kind)
-        at = [
+        dtype = to_numpy(attrs["type"])
+        elements = np.array(attrs["elements"]).astype(dtype)
+        indices = [
             np.where((i >= 0) & (i < n), i, n - 1).astype(np.intp)
             for i, n in zip(operands, attrs["shape"], strict=True)
         ]
-        return elements.reshape(attrs["shape"])[tuple(at)]
+        return elements.reshape(attrs["shape"])[tuple(indices)]

@@ -30,7 +30,7 @@ from tegula.ops.base import element, require, require_range, types
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
-from tegula.ops.extremes import divided_among_ties, is_extreme
+from tegula.ops.extremes import is_extreme, split_among_ties
 from tegula.ops.scalar import Add, And, Cmp, Max, Min, Mul, Select, rounded
 from tegula.types import ArrayType, BufType, ElementType, TileType, Type, int32, int64, scalar_of
 
@@ -43,8 +43,7 @@ Attrs = Mapping[str, Any]
 
 
 def tile_type(t: Type, partial: bool = False) -> TileType:
-    """The type as a tile type; TypeRule if the type is not a tile, or if it has absent lanes and `partial` is not
-    allowed."""
+    """The type as a tile type; raises TypeRule if the type is not a tile type, or is partial and `partial` is False."""
     require(isinstance(t, TileType), f"expected a tile, got {t}")
     assert isinstance(t, TileType)
     require(partial or not t.partial, f"{t} has absent lanes, which must be filled first")
@@ -77,8 +76,8 @@ def check_size(subject: str, shape: Sequence[int]) -> None:
     size = math.prod(shape)
     if size > MAX_ELEMENTS:
         extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
-        written = f"{size:,}" if size.bit_length() < 256 else shown(size)
-        too_large: dict[str, Any] = {"what": subject, "shape": f"({extents})", "size": written}
+        size_text = f"{size:,}" if size.bit_length() < 256 else shown(size)
+        too_large: dict[str, Any] = {"what": subject, "shape": f"({extents})", "size": size_text}
         raise TypeRule("", "", "TileTooLarge", **too_large, limit=MAX_ELEMENTS)
 
 
@@ -157,7 +156,7 @@ class TileArange(Op):
 
 
 def access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
-    """The type of a tile at an offset of an array; TypeRule unless ranks and offsets fit."""
+    """The type of a tile at an offset of an array; raises TypeRule unless the ranks and offsets fit."""
     a = array_type(array)
     shape = check_shape(shape)
     require(
@@ -173,8 +172,8 @@ def access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> 
 
 class TileLoad(TileAccess, Divisible):
     """Loads a tile from an array; elements outside the array are the fill value. Operands: array, fill value, one
-    offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`; `unwritten`: no earlier iteration of the
-    enclosing loop writes these elements."""
+    offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`; `unwritten`: whether no earlier iteration of
+    the enclosing loop writes these elements."""
 
     __slots__ = ()
     NAME = "tile.load"
@@ -198,10 +197,10 @@ class TileLoad(TileAccess, Divisible):
         (g,) = grads
         if b.needs_adjoint(self.fill):
             b.refuse(self, "the fill value of tile_load has no derivative")
-        at = [b.primal(i) for i in self.offset]
+        offset = [b.primal(i) for i in self.offset]
         attrs = {"op": "add", "bounds_check": self.bounds_check}
         shadow = b.shadow(self.array)
-        b.emit(TileAtomic, [shadow, b.stored_as(g, shadow), *at], attrs)
+        b.emit(TileAtomic, [shadow, b.stored_as(g, shadow), *offset], attrs)
         return [None] * len(self.operands)
 
 
@@ -227,12 +226,12 @@ class TileStore(TileAccess):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         array, tile = b.shadow(self.array), adjoint_of(self.tile)
-        at = [b.primal(i) for i in self.offset]
+        offset = [b.primal(i) for i in self.offset]
         attrs = {"bounds_check": self.bounds_check, "aligned": False}
-        g = _gradients(b, array, tile, at, attrs)
+        g = _load_gradients(b, array, tile, offset, attrs)
         stored = TileType(array_type(array.type).dtype, tile.shape, tile.partial)
-        b.emit(TileStore, [array, b.zero(stored), *at], attrs)
-        return (None, g, *[None] * len(at))
+        b.emit(TileStore, [array, b.zero(stored), *offset], attrs)
+        return (None, g, *[None] * len(offset))
 
 
 class TileAtomic(TileAccess, AtomicUpdate):
@@ -265,8 +264,9 @@ class TileAtomic(TileAccess, AtomicUpdate):
         if previous is not None:
             b.refuse(self, "the value that an atomic operation returns has no derivative")
         attrs = {"bounds_check": self.bounds_check, "aligned": False}
-        at = [b.primal(i) for i in indices]
-        return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
+        offset = [b.primal(i) for i in indices]
+        g = _load_gradients(b, b.shadow(array), adjoint_of(tile), offset, attrs)
+        return (None, g, *[None] * len(offset))
 
 
 class TileMap(Divisible, ActsOnLines):
@@ -314,21 +314,21 @@ class TileMap(Divisible, ActsOnLines):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         primals = [b.forward_value(v) for v in self.inputs]
-        out: list[Value | None] = []
+        adjoints: list[Value | None] = []
         for value, argument in zip(self.inputs, self.function.args, strict=True):
             body = b.element_adjoint(self.function, argument) if b.needs_adjoint(value) else None
             if body is None:
-                out.append(None)
+                adjoints.append(None)
                 continue
             *_, adjoint = body.args
-            same = body.yielded[0] is adjoint
-            terms = g if same else b.one(TileMap, [*primals, g], None, [body])
+            is_identity = body.yielded[0] is adjoint
+            input_adjoint = g if is_identity else b.one(TileMap, [*primals, g], None, [body])
             tile = isinstance(value.type, TileType)
-            out.append(b.fitted(terms, value.type) if tile else b.total(terms))
-        return out
+            adjoints.append(b.fitted(input_adjoint, value.type) if tile else b.total(input_adjoint))
+        return adjoints
 
 
-def added_tiles(op: object) -> tuple[Value, Value] | None:
+def addend_tiles(op: object) -> tuple[Value, Value] | None:
     """The two tiles that a map adds; None for other ops."""
     if not isinstance(op, TileMap) or len(op.inputs) != 2 or combination(op.function) is not Add:
         return None
@@ -342,14 +342,14 @@ def is_zeros(tile: Value) -> bool:
     return isinstance(value, ConstantLike) and value.value == 0
 
 
-def whole_inputs(op: Op) -> list[Value]:
-    """The tiles that a map reads, without those whose elements repeat along a dimension; empty for other ops."""
+def unbroadcast_inputs(op: Op) -> list[Value]:
+    """The input tiles of a map, except broadcast and filled tiles; empty for other ops."""
     tiles = [v for v in op.inputs if isinstance(v.type, TileType)] if isinstance(op, TileMap) else []
     return [v for v in tiles if not isinstance(v.owner, TileBroadcast | TileFull)]
 
 
 class TileFillAbsent(Op):
-    """Makes a partial tile full: elements of absent lanes become 0."""
+    """Converts a partial tile to a full tile: elements of absent lanes become 0."""
 
     __slots__ = ()
     NAME = "tile.fill_absent"
@@ -366,7 +366,7 @@ class TileFillAbsent(Op):
 
 
 class TileMarkPartial(Op):
-    """Makes a full tile partial: elements of absent lanes are dropped."""
+    """Converts a full tile to a partial tile: elements of absent lanes are dropped."""
 
     __slots__ = ()
     NAME = "tile.mark_partial"
@@ -404,20 +404,19 @@ class TileBroadcast(Divisible):
 
     def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
         tile = tile_type(self.tile.type)
-        own = dim - (len(self.shape) - len(tile.shape))
-        return [(self.tile, own)] if own >= 0 and tile.shape[own] > 1 else []
+        source_dim = dim - (len(self.shape) - len(tile.shape))
+        return [(self.tile, source_dim)] if source_dim >= 0 and tile.shape[source_dim] > 1 else []
 
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
-        element_part = tile.shape[rank:]
-        lead = (1,) * (len(attrs["shape"]) - rank)
-        return np.broadcast_to(tile.reshape(lead + tile.shape), tuple(attrs["shape"]) + element_part).copy()
+        lead, shape = (1,) * (len(attrs["shape"]) - rank), (*attrs["shape"], *tile.shape[rank:])
+        return np.broadcast_to(tile.reshape(lead + tile.shape), shape).copy()
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         before, after = tile_type(self.tile.type).shape, tile_type(self.result.type).shape
-        lead = len(after) - len(before)
-        for d, n in enumerate((*(1,) * lead, *before)):
+        leading = len(after) - len(before)
+        for d, n in enumerate((*(1,) * leading, *before)):
             if n == 1 and after[d] > 1:
                 g = b.summed(g, d, keepdims=True)
         return (b.reshaped(g, before),)
@@ -442,9 +441,9 @@ class TileReshape(ReshapeLike, Divisible):
 
     def divided(self, dim: int) -> Sequence[tuple[Value, int]] | None:
         source, before = tile_type(self.tile.type).shape, math.prod(self.shape[:dim])
-        same = (k for k, n in enumerate(source) if math.prod(source[:k]) == before and n == self.shape[dim])
-        own = next(same, None)
-        return None if own is None else [(self.tile, own)]
+        equal = (k for k, n in enumerate(source) if math.prod(source[:k]) == before and n == self.shape[dim])
+        source_dim = next(equal, None)
+        return None if source_dim is None else [(self.tile, source_dim)]
 
     @property
     def is_identity(self) -> bool:
@@ -533,7 +532,7 @@ class TileSlice(ActsOnLines):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type)
-        require(len(self.starts) == len(tile.shape), "a slice gives one start per dimension")
+        require(len(self.starts) == len(tile.shape), "a slice has one start per dimension of the tile")
         return [TileType(tile.dtype, check_shape(self.shape))]
 
     @staticmethod
@@ -541,11 +540,11 @@ class TileSlice(ActsOnLines):
         *starts, _ = starts_and_rank
         shape: tuple[int, ...] = attrs["shape"]
         steps = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
-        at = [np.full(shape, int(start)) for start in starts]
-        for along, dim, step in zip(steps, attrs["dims"], attrs["steps"], strict=True):
+        indices = [np.full(shape, int(start)) for start in starts]
+        for positions, dim, step in zip(steps, attrs["dims"], attrs["steps"], strict=True):
             if dim >= 0:
-                at[dim] = at[dim] + along * step
-        return tile[tuple(at)]
+                indices[dim] = indices[dim] + positions * step
+        return tile[tuple(indices)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -560,8 +559,8 @@ class TileSlice(ActsOnLines):
         return (b.one(BufRead, [gradient]), *[None] * (len(self.operands) - 1))
 
     def order(self) -> tuple[int, ...] | None:
-        """The operand's dimensions in the order of the result's if the slice is a permutation of dimensions, else
-        None."""
+        """The permutation of dimensions that the slice is: the operand's dimensions in the order of the result's
+        dimensions; None if the slice is not a permutation."""
         dims: tuple[int, ...] = self.dims
         shape: tuple[int, ...] = self.shape
         source = tile_type(self.tile.type).shape
@@ -575,23 +574,23 @@ class TileSlice(ActsOnLines):
         fixed = [
             d for d in range(len(source)) if d not in dims or (source[d] > 1 and sizes[dims.index(d)] == 1)
         ]
-        others = [d for d in range(len(source)) if d not in fixed]
-        keeps = len(dims) == len(source)
-        if not fixed or not others or dims != (tuple(range(len(source))) if keeps else tuple(others)):
+        free = [d for d in range(len(source)) if d not in fixed]
+        keeps_dims = len(dims) == len(source)
+        if not fixed or not free or dims != (tuple(range(len(source))) if keeps_dims else tuple(free)):
             return None
-        along = [(is_zero(self.starts[d]), self.steps[dims.index(d)], sizes[dims.index(d)]) for d in others]
-        if along != [(True, 1, source[d]) for d in others]:
+        bounds = [(is_zero(self.starts[d]), self.steps[dims.index(d)], sizes[dims.index(d)]) for d in free]
+        if bounds != [(True, 1, source[d]) for d in free]:
             return None
-        return Line(self.tile, {d: self.starts[d] for d in fixed}, keeps)
+        return Line(self.tile, {d: self.starts[d] for d in fixed}, keeps_dims)
 
     @property
     def reshape(self) -> TileReshape | None:
         source, sizes = tile_type(self.tile.type).shape, self.shape
-        longer = [
-            (d, n) for d, n, step in zip(self.dims, sizes, self.steps, strict=True) if n > 1 and step == 1
-        ]
-        dimensions = [(d, n) for d, n in enumerate(source) if n > 1]
-        is_full = longer == dimensions and math.prod(sizes) == math.prod(source)
+        entries = zip(self.dims, sizes, self.steps, strict=True)
+        dims = [(d, n) for d, n, step in entries if n > 1 and step == 1]
+        is_full = dims == [(d, n) for d, n in enumerate(source) if n > 1] and math.prod(sizes) == math.prod(
+            source
+        )
         if not is_full or not all(map(is_zero, self.starts)):
             return None
         return TileReshape([self.tile], [self.result.type], {"shape": sizes}, [], self.loc)
@@ -652,14 +651,14 @@ class TileGather(ActsOnLines):
     def ref(attrs: Attrs, tile: np.ndarray, index: np.ndarray, rank: int) -> np.ndarray:
         axis = attrs["axis"]
         n = tile.shape[axis]
-        at = index.astype(np.int64)
-        at = np.where(at < 0, at + n, at)
-        inside = (at >= 0) & (at < n)
-        taken_elements = np.take(tile, np.where(inside, at, 0), axis)
+        indices = index.astype(np.int64)
+        indices = np.where(indices < 0, indices + n, indices)
+        in_bounds = (indices >= 0) & (indices < n)
+        gathered = np.take(tile, np.where(in_bounds, indices, 0), axis)
         return np.where(
-            inside.reshape((-1,) + (1,) * (tile.ndim - axis - 1)),
-            taken_elements,
-            np.zeros_like(taken_elements),
+            in_bounds.reshape((-1,) + (1,) * (tile.ndim - axis - 1)),
+            gathered,
+            np.zeros_like(gathered),
         )
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -671,8 +670,8 @@ class TileGather(ActsOnLines):
 
 
 def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tuple[int, ...]:
-    """The shape of a reduction: without the reduced axis, or with length 1 along it if `keepdims`; (1,) if no dimension
-    is left."""
+    """The shape of a reduction: without the reduced axis, or with length 1 along the axis if `keepdims`; (1,) if no
+    dimension remains."""
     if axis is None:
         return (1,) * len(shape) if keepdims else (1,)
     kept_shape = [1 if d == axis else n for d, n in enumerate(shape) if keepdims or d != axis]
@@ -703,7 +702,7 @@ class TileReduce(Divisible, ActsOnLines):
         body = self.combine
         require(
             [a.type for a in body.args] == [tile.dtype] * 2 and body.yielded[0].type == tile.dtype,
-            f"the function must combine two {tile.dtype} into one",
+            f"the function of a reduction must combine two values of {tile.dtype} to one",
         )
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
         return [TileType(tile.dtype, reduced_shape(tile.shape, axis, self.keepdims), partial)]
@@ -721,15 +720,15 @@ class TileReduce(Divisible, ActsOnLines):
         (g,) = grads
         x = b.primal(self.tile)
         kind, full_type = combination(self.combine), tile_type(x.type, partial=True)
-        spread = _broadcast_back(b, g, full_type, self.axis)
+        broadcast_adjoint = _broadcast_back(b, g, full_type, self.axis)
         if kind is Add:
-            return (spread,)
+            return (broadcast_adjoint,)
         if kind not in (Min, Max):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
-        best = _broadcast_back(b, b.primal(self.result), full_type, self.axis)
-        hit = b.map(lambda xs: is_extreme(b, *xs), [x, best])
-        ties = _broadcast_back(b, b.summed(hit, self.axis, self.keepdims), full_type, self.axis)
-        return (b.map(lambda xs: divided_among_ties(b, *xs), [spread, hit, ties]),)
+        extreme = _broadcast_back(b, b.primal(self.result), full_type, self.axis)
+        is_hit = b.map(lambda xs: is_extreme(b, *xs), [x, extreme])
+        ties = _broadcast_back(b, b.summed(is_hit, self.axis, self.keepdims), full_type, self.axis)
+        return (b.map(lambda xs: split_among_ties(b, *xs), [broadcast_adjoint, is_hit, ties]),)
 
 
 def dtype_of(t: Type) -> ElementType:
@@ -748,11 +747,13 @@ def adjoint_of(tile: Value) -> TileType:
     return tile_type(adjoint_type(tile.type), partial=True)
 
 
-def _gradients(b: GradientBuilder, array: Value, like: TileType, at: Sequence[Value], attrs: Attrs) -> Value:
+def _load_gradients(
+    b: GradientBuilder, array: Value, adjoint_type: TileType, offset: Sequence[Value], attrs: Attrs
+) -> Value:
     """Load a tile from an array of gradients in the tile's type; 0 for elements outside of the array."""
     zero = b.const(0.0, array_type(array.type).dtype)
-    loaded = b.one(TileLoad, [array, zero, *at], {**attrs, "shape": like.shape})
-    return b.fitted(b.widened(loaded), like)
+    loaded = b.one(TileLoad, [array, zero, *offset], {**attrs, "shape": adjoint_type.shape})
+    return b.fitted(b.widened(loaded), adjoint_type)
 
 
 def combination(body: Region) -> type | None:
@@ -763,7 +764,7 @@ def combination(body: Region) -> type | None:
 
 
 def _broadcast_back(b: GradientBuilder, reduced: Value, full_type: TileType, axis: int | None) -> Value:
-    """A reduction's result, broadcast to the elements that were reduced."""
+    """A reduction's result, broadcast to the shape of the reduced tile."""
     kept_shape = tuple(1 if axis in (None, d) else n for d, n in enumerate(full_type.shape))
     t = tile_type(reduced.type, partial=True)
     full = b.fitted(reduced, TileType(t.dtype, t.shape))
@@ -772,29 +773,28 @@ def _broadcast_back(b: GradientBuilder, reduced: Value, full_type: TileType, axi
 
 
 def add_at(b: OpBuilder, gradient: Value, g: Value, index: Value, axis: int) -> None:
-    """Build whole[..., index[k], ...] += g[..., k, ...] for every k, without indices outside of `gradient`."""
-    shape = tile_type(g.type).shape
+    """Build gradient[..., index[k], ...] += g[..., k, ...] for every k whose index is in bounds."""
     assert isinstance(gradient.type, BufType)
-    n = gradient.type.shape[axis]
-    part = tuple(1 if d == axis else size for d, size in enumerate(shape))
-    attrs = {"shape": part, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
+    shape, n = tile_type(g.type).shape, gradient.type.shape[axis]
+    row_shape = tuple(1 if d == axis else size for d, size in enumerate(shape))
+    attrs = {"shape": row_shape, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
     zero, body = b.const(0, int32), Region()
     row_number = body.add_argument(int32)
 
-    def starts(at: Value) -> list[Value]:
-        return [at if d == axis else zero for d in range(len(shape))]
+    def starts(position: Value) -> list[Value]:
+        return [position if d == axis else zero for d in range(len(shape))]
 
-    def add(at: Value) -> None:
-        view = b.one(BufView, [gradient, *starts(at)], attrs)
+    def add(position: Value) -> None:
+        view = b.one(BufView, [gradient, *starts(position)], attrs)
         row = b.one(TileSlice, [g, *starts(row_number)], attrs)
         b.emit(BufWrite, [view, b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [view]), row])])
 
-    outer, b.region = b.region, body
+    outer_region, b.region = b.region, body
     at = b.value(b.cast(b.one(TileExtract, [index, row_number]), int64))
-    none, size = b.const(0, int64), b.const(n, int64)
-    at = b.one(Select, [b.one(Cmp, [at, none], {"pred": "lt"}), b.one(Add, [at, size]), at])
-    inside = [b.one(Cmp, [at, none], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
-    b.branch(b.one(And, inside), lambda: add(b.value(b.cast(at, int32))))
+    zero_index, size = b.const(0, int64), b.const(n, int64)
+    at = b.one(Select, [b.one(Cmp, [at, zero_index], {"pred": "lt"}), b.one(Add, [at, size]), at])
+    in_bounds = [b.one(Cmp, [at, zero_index], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
+    b.branch(b.one(And, in_bounds), lambda: add(b.value(b.cast(at, int32))))
     b.emit(Yield, [])
-    b.region = outer
+    b.region = outer_region
     b.emit(For, [zero, b.const(shape[axis], int32), b.const(1, int32)], None, [body])

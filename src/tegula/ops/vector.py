@@ -29,13 +29,13 @@ class VecMake(Op):
     type = attr()
 
     def infer(self) -> Sequence[Type]:
-        result, given = self.type, types(self.components)
-        for t in given:
+        result, component_types = self.type, types(self.components)
+        for t in component_types:
             require(
                 scalar_of(element(t)) == scalar_of(result),
                 f"a component of {result} must be {scalar_of(result)}, got {t}",
             )
-        count = sum(components(element(t)) for t in given)
+        count = sum(components(element(t)) for t in component_types)
         require(count == components(result), f"{result} takes {components(result)} components, got {count}")
         return [result]
 
@@ -47,12 +47,14 @@ class VecMake(Op):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        parts, found = b.components_of(g), list[Value | None]()
+        parts, adjoints = b.components_of(g), list[Value | None]()
         for component in self.components:
             t = element(b.primal(component).type)
-            own, parts = parts[: components(t)], parts[components(t) :]
-            found.append(own[0] if t == scalar_of(t) else b.one(VecMake, own, {"type": t}))
-        return found
+            own_components, parts = parts[: components(t)], parts[components(t) :]
+            adjoints.append(
+                own_components[0] if t == scalar_of(t) else b.one(VecMake, own_components, {"type": t})
+            )
+        return adjoints
 
 
 class VecSplat(Op):
@@ -79,28 +81,28 @@ class VecSplat(Op):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        first, *rest = b.components_of(g)
-        for part in rest:
-            first = b.plus(first, part)
-        return (first,)
+        total, *rest = b.components_of(g)
+        for component in rest:
+            total = b.plus(total, component)
+        return (total,)
 
 
 class VecPart(Op):
-    """A vector or matrix of the type `type` (attribute) with selected components of another one; `picked` (attribute):
-    the row-major indices of the components."""
+    """A vector or matrix of the type `type` (attribute) with selected components of another vector or matrix;
+    `selected` (attribute): the row-major indices of the components."""
 
     __slots__ = ()
     NAME = "vec.part"
     x = operand()
-    picked = attr()
+    selected = attr()
     type = attr()
 
     def infer(self) -> Sequence[Type]:
         scalar, result = element(self.x.type), self.type
         require(scalar_of(result) == scalar_of(scalar), f"a part of {scalar} is not a {result}")
-        require(components(result) == len(self.picked), f"{result} takes {components(result)} components")
+        require(components(result) == len(self.selected), f"{result} takes {components(result)} components")
         require(
-            all(0 <= k < components(scalar) for k in self.picked),
+            all(0 <= k < components(scalar) for k in self.selected),
             f"the component is out of the range of {scalar}",
         )
         return [result]
@@ -108,18 +110,24 @@ class VecPart(Op):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         (x,) = operands
-        flat = x.reshape(len(x), -1)[:, list(attrs["picked"])]
+        flat = x.reshape(len(x), -1)[:, list(attrs["selected"])]
         return flat.reshape(len(x), *element_shape(attrs["type"]))
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         composite_type = b.primal(self.x).type
-        parts: list[Value | None] = [None] * components(element(composite_type))
-        picked: Sequence[int] = self.picked
-        for k, part in zip(picked, b.components_of(g), strict=True):
-            parts[k] = b.plus(parts[k], part)
+        adjoints: list[Value | None] = [None] * components(element(composite_type))
+        selected: Sequence[int] = self.selected
+        for k, component in zip(selected, b.components_of(g), strict=True):
+            adjoints[k] = b.plus(adjoints[k], component)
         zero = b.zero(scalar_of(element(composite_type)))
-        return (b.one(VecMake, [zero if part is None else part for part in parts], {"type": composite_type}),)
+        return (
+            b.one(
+                VecMake,
+                [zero if component is None else component for component in adjoints],
+                {"type": composite_type},
+            ),
+        )
 
 
 class VecBits(Op):
@@ -160,13 +168,13 @@ def _in_bounds(b: GradientBuilder, index: Value, n: int) -> Value:
 
 
 def _clamp_index(b: GradientBuilder, index: Value, n: int) -> Value:
-    """The index of the component that `vec.extract` reads: n - 1 for an index outside."""
+    """The index of the component that `vec.extract` reads: n - 1 for an index out of bounds."""
     return b.one(Select, [_in_bounds(b, index, n), index, b.const(n - 1, element(index.type))])
 
 
 class VecExtract(Op):
-    """Reads a component of a vector (one index) or a matrix (two); an index outside reads the last along its
-    dimension."""
+    """Reads a component of a vector (one index) or a matrix (two); an index out of bounds reads the last component
+    along its dimension."""
 
     __slots__ = ()
     NAME = "vec.extract"
@@ -179,22 +187,22 @@ class VecExtract(Op):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         composite, *indices = operands
-        at = [
+        clamped = [
             np.where((i >= 0) & (i < n), i.astype(np.intp), n - 1)
             for i, n in zip(indices, composite.shape[1:], strict=True)
         ]
-        return composite[(np.arange(len(composite)), *(i.astype(np.intp) for i in at))]
+        return composite[(np.arange(len(composite)), *(i.astype(np.intp) for i in clamped))]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         composite, indices = self.composite, self.indices
         zero, shape = b.zero(b.primal(composite).type), element_shape(element(composite.type))
-        at = [_clamp_index(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
-        return (b.one(VecInsert, [zero, g, *at]), *[None] * len(indices))
+        clamped = [_clamp_index(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
+        return (b.one(VecInsert, [zero, g, *clamped]), *[None] * len(indices))
 
 
 class VecInsert(Op):
-    """A vector or matrix with one component replaced; an index outside changes none. Operands: composite, value,
+    """A vector or matrix with one component replaced; an index out of bounds has no effect. Operands: composite, value,
     indices."""
 
     __slots__ = ()
@@ -212,19 +220,19 @@ class VecInsert(Op):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         composite, value, *indices = operands
-        inside = np.ones(len(composite), np.bool_)
+        in_bounds = np.ones(len(composite), np.bool_)
         for i, n in zip(indices, composite.shape[1:], strict=True):
-            inside &= (i >= 0) & (i < n)
-        out = composite.copy()
-        out[(inside.nonzero()[0], *(i[inside].astype(np.intp) for i in indices))] = value[inside]
-        return out
+            in_bounds &= (i >= 0) & (i < n)
+        result = composite.copy()
+        result[(in_bounds.nonzero()[0], *(i[in_bounds].astype(np.intp) for i in indices))] = value[in_bounds]
+        return result
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         composite, value, indices = self.composite, self.value, self.indices
-        at, shape = [b.primal(i) for i in indices], element_shape(element(composite.type))
+        primal_indices, shape = [b.primal(i) for i in indices], element_shape(element(composite.type))
         zero = b.zero(b.primal(value).type)
-        part = b.one(VecExtract, [g, *at])
-        for i, n in zip(at, shape, strict=True):
-            part = b.one(Select, [_in_bounds(b, i, n), part, zero])
-        return (b.one(VecInsert, [g, zero, *at]), part, *[None] * len(indices))
+        value_adjoint = b.one(VecExtract, [g, *primal_indices])
+        for i, n in zip(primal_indices, shape, strict=True):
+            value_adjoint = b.one(Select, [_in_bounds(b, i, n), value_adjoint, zero])
+        return (b.one(VecInsert, [g, zero, *primal_indices]), value_adjoint, *[None] * len(indices))

@@ -16,33 +16,35 @@ def adam_step(
     v,
     beta1: tg.float64,
     beta2: tg.float64,
-    rate: tg.float64,
-    unbiased: tg.float64,
+    step_size: tg.float64,
+    bias_correction: tg.float64,
     eps: tg.float64,
     params,
 ):
-    """Update the averages of a gradient and its square, and the parameter."""
+    """Update the running averages of a gradient and of its square, and the parameter."""
     i = tg.tid()
-    d = m.dtype(g[i])
-    first = m.dtype(beta1) * m[i] + m.dtype(1.0 - beta1) * d
-    second = m.dtype(beta2) * v[i] + m.dtype(1.0 - beta2) * d * d
-    m[i] = first
-    v[i] = second
-    step = m.dtype(rate) * first / (tg.sqrt(second * m.dtype(unbiased)) + m.dtype(eps))
+    gradient = m.dtype(g[i])
+    first_moment = m.dtype(beta1) * m[i] + m.dtype(1.0 - beta1) * gradient
+    second_moment = m.dtype(beta2) * v[i] + m.dtype(1.0 - beta2) * gradient * gradient
+    m[i] = first_moment
+    v[i] = second_moment
+    step = (
+        m.dtype(step_size) * first_moment / (tg.sqrt(second_moment * m.dtype(bias_correction)) + m.dtype(eps))
+    )
     params[i] = params.dtype(m.dtype(params[i]) - step)
 
 
 class Adam:
     """An optimiser that scales the step of each number by running averages of its gradient and of the gradient's square
-    (Kingma and Ba 2015). `m` and `v` are the averages by parameter, arrays of scalars, float32 for narrower floats; `t`
-    is the number of steps so far.
+    (Kingma and Ba 2015). For each parameter, `m` and `v` have an array of scalars with the two averages, float32 for
+    narrower floats; `t` is the number of steps so far.
 
     Parameters:
         params: arrays of floats, of vectors or of matrices; None to set them later by `set_params`.
         lr: a float, the step size; 0.001 by default.
         betas: a pair of floats, the decay rates of the averages of the gradient and of its square;
             (0.9, 0.999) by default.
-        eps: the number added to the square root of the second average; 1e-8 by default.
+        eps: a float, added to the square root of the average of the square; 1e-8 by default.
     Raises:
         launch: a parameter is not an array of floats.
     """
@@ -83,12 +85,12 @@ class Adam:
         self.t = 0
 
     def step(self, grad: Sequence[array]) -> None:
-        """Changes the parameters by a step; no tape records it.
+        """Updates the parameters by a step that no tape records.
 
         Parameters:
             grad: the gradients, arrays of the parameters' shapes and dtypes.
         Raises:
-            launch: there are no parameters, or not as many gradients.
+            launch: there are no parameters, or the number of gradients differs.
             TypeError: a gradient has another dtype.
             ValueError: a gradient has another shape.
         """
@@ -110,13 +112,13 @@ class Adam:
         eps: float,
         params: array,
     ) -> None:
-        """Changes one parameter by a step.
+        """Updates one parameter by a step.
 
         Parameters:
-            g: the array of its gradient.
-            m, v: the arrays of its averages.
+            g: the array of the parameter's gradient.
+            m, v: the arrays of the parameter's averages.
             lr, beta1, beta2: as for the class.
-            t: the number of steps before.
+            t: the number of previous steps.
             eps: as for the class.
             params: the array of the parameter.
         Raises:

@@ -1,4 +1,4 @@
-"""Checks of an optimiser's parameters and gradients, and its state as packed arrays of scalars."""
+"""Checks of an optimiser's parameters and gradients, and the optimiser's state as packed arrays of scalars."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tegula.types import DType, components, float32, scalar_of
 
 
 def update_dtype(a: array) -> DType:
-    """The dtype in which updates of an array are computed: its own, or float32 for narrower floats."""
+    """The dtype in which updates of an array are computed: the array's scalar type, or float32 for narrower floats."""
     scalar = scalar_of(a.dtype)
     if not scalar.is_float:
-        raise LaunchError(f"an optimiser changes arrays of floats, not of {a.dtype}")
+        raise LaunchError(f"an optimiser updates arrays of floats, got an array of {a.dtype}")
     return scalar if scalar.bits >= 32 else float32
 
 
@@ -24,10 +24,10 @@ def scalar_states(params: Sequence[array], states: Sequence[array]) -> list[arra
     """A packed array of scalars for each parameter: the existing array if it fits, else zeros."""
     arrays: list[array] = []
     for k, param in enumerate(params):
-        known = states[k] if len(states) == len(params) else None
+        state = states[k] if len(states) == len(params) else None
         shape, dtype = (param.size * components(param.dtype),), update_dtype(param)
-        if known is not None and (known.shape, known.dtype) == (shape, dtype):
-            arrays.append(known.to(param.device))
+        if state is not None and (state.shape, state.dtype) == (shape, dtype):
+            arrays.append(state.to(param.device))
         else:
             arrays.append(tg.zeros(shape, dtype, param.device))
     return arrays
@@ -62,7 +62,7 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
 
     Parameters:
         param: the parameter.
-        grad: its gradient.
+        grad: the gradient of the parameter.
         run: a function that launches the kernel on the two views.
     Raises:
         TypeError: the dtypes differ.
@@ -85,7 +85,7 @@ def update(param: array, grad: array, run: Callable[[array, array], None]) -> No
 
 
 def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Sequence[array]:
-    """The parameters; LaunchError if there are none, or if there are not equally many gradients."""
+    """The parameters; LaunchError if there are none, or if the number of gradients differs."""
     if params is None:
         raise LaunchError(
             "the optimiser has no parameters", "pass parameters to the constructor, or call set_params"
@@ -96,7 +96,7 @@ def check_count(params: Sequence[array] | None, grads: Sequence[array]) -> Seque
     for k, grad in enumerate(grads):
         if not isinstance(grad, array):
             help = (
-                "make the parameter with requires_grad=True"
+                "create the parameter with requires_grad=True"
                 if grad is None
                 else "pass a.grad of each parameter"
             )

@@ -15,28 +15,28 @@ def sgd_step(
     b,
     lr: tg.float64,
     momentum: tg.float64,
-    momentum_kept: tg.float64,
+    gradient_weight: tg.float64,
     decay: tg.float64,
     nesterov: bool,
     params,
 ):
-    """Update the momentum of a gradient, and the parameter."""
+    """Update the running average of a gradient, and the parameter."""
     i = tg.tid()
-    p = b.dtype(params[i])
-    d = b.dtype(g[i]) + b.dtype(decay) * p
+    value = b.dtype(params[i])
+    update = b.dtype(g[i]) + b.dtype(decay) * value
     if momentum != 0.0:
-        average = b.dtype(momentum) * b[i] + b.dtype(momentum_kept) * d
+        average = b.dtype(momentum) * b[i] + b.dtype(gradient_weight) * update
         b[i] = average
         if nesterov:
-            d = d + b.dtype(momentum) * average
+            update = update + b.dtype(momentum) * average
         else:
-            d = average
-    params[i] = params.dtype(p - b.dtype(lr) * d)
+            update = average
+    params[i] = params.dtype(value - b.dtype(lr) * update)
 
 
 class SGD:
-    """Gradient descent, optionally with momentum (Polyak 1964, Nesterov 1983) and weight decay.
-    `b` are the averages by parameter, arrays of scalars, float32 for narrower floats; `t` is the number of steps
+    """Gradient descent, optionally with momentum (Polyak 1964, Nesterov 1983) and weight decay. For each parameter, `b`
+    has an array of scalars with the average of the gradients, float32 for narrower floats; `t` is the number of steps
     so far.
 
     Parameters:
@@ -87,12 +87,12 @@ class SGD:
         self.t = 0
 
     def step(self, grad: Sequence[array]) -> None:
-        """Changes the parameters by a step; no tape records it.
+        """Updates the parameters by a step that no tape records.
 
         Parameters:
             grad: the gradients, arrays of the parameters' shapes and dtypes.
         Raises:
-            launch: there are no parameters, or not as many gradients.
+            launch: there are no parameters, or the number of gradients differs.
             TypeError: a gradient has another dtype.
             ValueError: a gradient has another shape.
         """
@@ -115,20 +115,20 @@ class SGD:
         t: int,
         params: array,
     ) -> None:
-        """Changes one parameter by a step.
+        """Updates one parameter by a step.
 
         Parameters:
-            g: the array of its gradient.
-            b: the array of its average.
+            g: the array of the parameter's gradient.
+            b: the array of the parameter's average.
             lr, momentum, dampening, weight_decay, nesterov: as for the class.
-            t: the number of steps before; the average begins with the first gradient.
+            t: the number of previous steps; in step 0 the average is the gradient.
             params: the array of the parameter.
         Raises:
             TypeError: the gradient has another dtype.
             ValueError: the gradient has another shape.
         """
-        momentum_kept = 1.0 - dampening if t else 1.0
-        numbers = lr, momentum, momentum_kept, weight_decay, bool(nesterov)
+        gradient_weight = 1.0 - dampening if t else 1.0
+        numbers = lr, momentum, gradient_weight, weight_decay, bool(nesterov)
 
         def step(p: array, grad: array) -> None:
             if not t:

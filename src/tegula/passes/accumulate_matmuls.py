@@ -13,7 +13,7 @@ from collections import Counter
 from tegula.ir import Kernel, LoopLike, MatmulLike, Op, Region, Value
 from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops.linear import matmul_from_zeros
-from tegula.ops.tile import added_tiles, whole_inputs
+from tegula.ops.tile import addend_tiles, unbroadcast_inputs
 from tegula.passes.runner import Compilation
 
 
@@ -52,7 +52,7 @@ def _region(region: Region, uses: Counter[Value], mapping: dict[Value, Value]) -
 def _matmul_and_addend(op: Op, uses: Counter[Value], before: list[Op]) -> tuple[MatmulLike, Value] | None:
     """The later operand of an addition that is a matmul which can start from the other operand, and this other operand;
     None if there is none. `before`: the ops of the region before the addition."""
-    a, b = added_tiles(op) or (None, None)
+    a, b = addend_tiles(op) or (None, None)
     for term, addend in ((b, a), (a, b)):
         matmul = matmul_from_zeros(term)
         if (
@@ -74,7 +74,7 @@ def _in_registers(tile: Value, matmul: Op) -> bool:
     owner = tile.owner
     if not isinstance(owner, Op) or owner.parent is not matmul.parent:
         return True
-    inputs = whole_inputs(owner)
+    inputs = unbroadcast_inputs(owner)
     if inputs:
         return all(_in_registers(v, matmul) for v in inputs)
     return isinstance(owner, LoopLike | MatmulLike)

@@ -146,7 +146,7 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
     if isinstance(op, TileReduce):
         classes[op.tile].reductions.append(op)
     if isinstance(op, TileToLanes | RegisterMma):
-        classes[op.tile if isinstance(op, TileToLanes) else op.held_tile].makers.append(op)
+        classes[op.tile if isinstance(op, TileToLanes) else op.register_tile].makers.append(op)
     if isinstance(op, TileLoad | BufRead | TileStore | TileAtomic | BufWrite | BufNew):
         moved = op.result if isinstance(op, TileLoad | BufRead) else op.tile
         t = moved.type
@@ -255,7 +255,7 @@ def _warp_group_layouts(op: GroupMma) -> Callable[[tuple[int, int], int], Layout
 
 def register_operand_layout(op: RegisterMma, group: Group) -> Layout:
     """The layout in which a matmul takes its operand in registers."""
-    t = op.held_tile.type
+    t = op.register_tile.type
     assert isinstance(t, TileType)
     return _warp_group_layouts(op)((t.shape[0], t.shape[1]), group.warp_groups)
 

@@ -65,7 +65,7 @@ def _may_stay_in_flight(op: GroupMma, body: Region) -> bool:
     """Whether the instructions of a matmul may be in flight when its iteration ends."""
     if op.parent is not body or op.unit != "wgmma" or not op.wait or op.at_once:
         return False
-    if isinstance(op, RegisterMma) and is_defined_in(op.held_tile, body):
+    if isinstance(op, RegisterMma) and is_defined_in(op.register_tile, body):
         return False
     if not all(_is_popped(v) for v in op.sides if isinstance(v.type, BufType)):
         return False

@@ -111,7 +111,7 @@ def select_matmuls(kernel: Kernel, context: GpuCompilation) -> None:
                 pipe.owner.to_tf32 = True
     for op in chosen:
         if isinstance(op, RegisterMma):
-            swizzle_source(op.held_tile)
+            swizzle_source(op.register_tile)
     stage_operands(kernel, list(staged.values()))
     if any(not op.wait and (op not in chosen or op.at_once) for op in matmuls):
         _make_synchronous(kernel, matmuls)
@@ -214,9 +214,9 @@ def _store_register_operand(op: GroupMma) -> None:
     region, staged = op.parent, Region()
     assert region is not None
     build = Builder(staged, op.loc)
-    t = op.held_tile.type
+    t = op.register_tile.type
     assert isinstance(t, TileType)
-    buffer = BufNew([op.held_tile], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
+    buffer = BufNew([op.register_tile], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
     op.set_side(op.register_operand, build.insert(buffer).result)
     matmul = build.insert(SharedMma(op.operands, [op.result.type], op.attrs))
     matmul.results, op.results = op.results, matmul.results

@@ -7,7 +7,7 @@ from typing import cast
 
 from tegula.ir import ConstantLike, Kernel, Value
 from tegula.ops.scalar import Const
-from tegula.ops.schedule import AtStage, MbarrierNew
+from tegula.ops.schedule import MbarrierNew, StageOp
 from tegula.passes.groups import role_of
 from tegula.passes.runner import GpuCompilation
 from tegula.types import MbarrierType, int32
@@ -16,16 +16,16 @@ from tegula.types import MbarrierType, int32
 def separate_barriers(kernel: Kernel, _: GpuCompilation) -> None:
     """Make one `mbarrier.new` for each stage of barriers whose ops all have a constant stage, if some role waits or
     arrives at some of the stages only. The stages of a ring are used cyclically."""
-    uses: dict[Value, list[AtStage]] = {}
+    uses: dict[Value, list[StageOp]] = {}
     for op in kernel.walk():
-        if isinstance(op, AtStage):
+        if isinstance(op, StageOp):
             uses.setdefault(op.barriers, []).append(op)
     for barriers, ops in uses.items():
         if isinstance(barriers.type, MbarrierType) and _is_not_a_ring(barriers.type.stages, ops):
             _separate(cast(MbarrierNew, barriers.owner), ops)
 
 
-def _is_not_a_ring(stages: int, ops: Iterable[AtStage]) -> bool:
+def _is_not_a_ring(stages: int, ops: Iterable[StageOp]) -> bool:
     stages_of_user: dict[object, set[int]] = {}
     for op in ops:
         if not isinstance(op.stage.owner, ConstantLike):
@@ -35,16 +35,16 @@ def _is_not_a_ring(stages: int, ops: Iterable[AtStage]) -> bool:
     return inside and any(len(stages_used) < stages for stages_used in stages_of_user.values())
 
 
-def _separate(barrier: MbarrierNew, ops: Iterable[AtStage]) -> None:
+def _separate(barrier: MbarrierNew, ops: Iterable[StageOp]) -> None:
     region = barrier.parent
     assert region is not None
     zero = Const([], [int32], {"value": 0, "type": int32}, [], barrier.loc)
-    separated = barrier.separated()
-    barriers = [new_op.result for new_op in separated]
+    per_stage = barrier.per_stage_barriers()
+    barriers = [new_op.result for new_op in per_stage]
     for op in ops:
         assert isinstance(op.stage.owner, ConstantLike)
         op.barriers, op.stage = barriers[op.stage.owner.value], zero.result
-    for new_op in (zero, *separated):
+    for new_op in (zero, *per_stage):
         new_op.parent = region
     at = region.ops.index(barrier)
-    region.ops[at : at + 1] = [zero, *separated]
+    region.ops[at : at + 1] = [zero, *per_stage]

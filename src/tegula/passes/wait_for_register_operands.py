@@ -26,7 +26,7 @@ def wait_for_register_operands(kernel: Kernel, context: GpuCompilation) -> None:
 
 def reads_registers(op: Op, body: Region) -> bool:
     """Whether an op leaves a matmul in flight that reads registers that the iteration of a loop, `body`, fills."""
-    return isinstance(op, RegisterMma) and E.leaves_in_flight(op) and is_defined_in(op.held_tile, body)
+    return isinstance(op, RegisterMma) and E.leaves_in_flight(op) and is_defined_in(op.register_tile, body)
 
 
 def _in_flight(region: Region, body: Region, started: int | None) -> int | None:

@@ -11,7 +11,7 @@ from tegula.ops.base import element
 from tegula.ops.buffer import BufGet, BufNew
 from tegula.ops.builder import OpBuilder
 from tegula.ops.control import Yield
-from tegula.ops.exchange import Exchange, Shown
+from tegula.ops.exchange import Exchange, LaneReader
 from tegula.ops.lane import LaneIndex, Lanes, TileFromLanes
 from tegula.ops.roles import WARP
 from tegula.ops.scalar import Cmp, Min, Select
@@ -57,7 +57,7 @@ class _Memory(OpBuilder):
         self.region = outer
         return region
 
-    def shown(self, value: Value) -> Shown:
+    def shown(self, value: Value) -> LaneReader:
         buffer = self._buffer(value)
         presence = self._buffer(self.const(True, bool_)) if self.partial else None
 

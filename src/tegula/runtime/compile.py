@@ -17,7 +17,7 @@ from tegula.ir.text import print_kernel
 from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.debug import Assert, Print, PrintTile
-from tegula.ops.lane import MAX_NUMBERED, numbers_blocks
+from tegula.ops.lane import MAX_BLOCK_NUMBER, uses_block_numbers
 from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
@@ -64,7 +64,7 @@ class Compiled:
         self.from_cache = from_cache
         self.device: Device = CPU
         self.writes: tuple[int, ...] = tuple(data["writes"])
-        self.max_blocks: int = MAX_NUMBERED if data["numbered"] else 2**62
+        self.max_blocks: int = MAX_BLOCK_NUMBER if data["numbered"] else 2**62
         self.captured: tuple[Captured, ...] = kernel.captured
 
     def launch(
@@ -173,7 +173,7 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
         "scratch": code.scratch.total,
         "sites": sites,
         "writes": writes,
-        "numbered": numbers_blocks(kernel),
+        "numbered": uses_block_numbers(kernel),
     }
     return Entry(metadata, compile_object(code.text, target))
 

@@ -14,7 +14,7 @@ from tegula.ir import Kernel as KernelIR
 from tegula.ir.text import print_kernel
 from tegula.lang.constants import stable_form
 from tegula.ops.lane import Lanes
-from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
+from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, pipe_endpoints, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
 from tegula.passes.select_matmuls import explain_matmuls
 from tegula.passes.uniform_operands import group_operands, view_index
@@ -225,6 +225,8 @@ def _pipe(roles: Roles, pipe: Op) -> str:
     t = pipe_type(pipe.result.type)
     size = t.stages * math.prod(t.shape) * element_bytes(t.dtype)
     tiles = f"{t.stages} stage{'s' * (t.stages > 1)} of {t.dtype} {'x'.join(map(str, t.shape))}"
-    producers, consumers = ([roles.names[k] for k in indices] for indices in ends(roles, pipe.result))
+    producers, consumers = (
+        [roles.names[k] for k in indices] for indices in pipe_endpoints(roles, pipe.result)
+    )
     direction = f"from {', '.join(producers) or 'no role'} to {', '.join(consumers) or 'no role'}"
     return f"  {pipe.result.name or 'pipe'}: {tiles} ({size:,} bytes), {direction}"

@@ -11,7 +11,7 @@ from tegula.lang.capture import CONSTANTS
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.overloads import Parameter
 from tegula.ops import PUBLIC
-from tegula.ops.documented import Family, Kind, completed, in_rows
+from tegula.ops.documented import Family, Kind, completed, group_parameters
 from tegula.signature import ElementPattern
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, uint32
 
@@ -76,9 +76,9 @@ def documentation(f: FuncDef) -> str:
     first, text = f.definitions[0], f.definitions[0].__doc__ or ""
     if f.name in COMPOUND_FUNCTIONS:
         rows = ((STATE if p.changed and p.annotation == uint32 else None, p.name) for p in f.all_parameters)
-        return completed(text, in_rows(rows), FAMILIES.get(f.name))
+        return completed(text, group_parameters(rows), FAMILIES.get(f.name))
     if any(isinstance(p.annotation, ElementPattern) for p in first.definition.parameters):
-        return completed(text, in_rows(map(_describe_pattern, f.all_parameters)), VECTORS)
+        return completed(text, group_parameters(map(_describe_pattern, f.all_parameters)), VECTORS)
     parameters = [p for definition in f.definitions for p in definition.definition.parameters]
     dtypes = [p.annotation for p in parameters if isinstance(p.annotation, DType)]
     names = [p.name for p in first.definition.parameters]

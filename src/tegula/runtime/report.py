@@ -26,7 +26,7 @@ from tegula.errors import (
 from tegula.handles import HOST
 from tegula.ir.text import parse_element
 from tegula.ops.debug import Assert, Print
-from tegula.ops.roles import waiting
+from tegula.ops.roles import describe_wait_for_pipe
 from tegula.ops.schedule import describe_wait_at
 from tegula.runtime.pack import NO_REPORT
 from tegula.source import Location
@@ -163,7 +163,9 @@ class Reports:
             if "barrier" in data:
                 text = describe_wait_at(role, data["barrier"], stage, number, awaited)
             else:
-                text = waiting(role, data["pipe"], data["stages"], data["fills"], number, awaited)
+                text = describe_wait_for_pipe(
+                    role, data["pipe"], data["stages"], data["fills"], number, awaited
+                )
             texts.append((site.loc, text))
         pipes = all("pipe" in site.data for site in sites)
         return Deadlock(self.compiled.kernel.name, int(rows[0][1]), texts, pipes)

@@ -1,4 +1,4 @@
-"""Choosing the fastest of several forms of a kernel: `tg.autotune`."""
+"""The choice of the fastest of several variants of a kernel: `tg.autotune`."""
 
 from tegula.tune.tuned import Tuned, autotune
 

@@ -1,4 +1,4 @@
-"""Compiles candidates in parallel: worker processes get traced kernels as text and fill the disk cache."""
+"""The parallel compilation of candidates: worker processes read traced kernels as text and fill the disk cache."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tegula.target import get_cuda_target, get_target
 
 ROOT = Path(__file__).parents[2]
 """The folder that the package is imported from."""
-START = 0.6
+WORKER_STARTUP = 0.6
 """The approximate start-up time of a worker process, in seconds."""
 CHECK_TARGET = "sm_90a"
 """The GPU target that schedules are checked for when kernels run on the CPU, where roles do not run concurrently."""
@@ -56,8 +56,9 @@ def job(kernel: Kernel, device: Device) -> Job:
         from tegula.runtime.cuda.context import target as target_of
         from tegula.runtime.cuda.module import key_parts
 
-        made_for = target_of(device.ordinal)
-        keys, target = key_parts(parts(kernel, cache_text(kernel, debug), debug), made_for), made_for.arch
+        cuda_target = target_of(device.ordinal)
+        keys = key_parts(parts(kernel, cache_text(kernel, debug), debug), cuda_target)
+        target = cuda_target.arch
     else:
         target = config.cpu_target
         keys = cpu_key_parts(kernel, get_target(target), debug)
@@ -85,7 +86,7 @@ def _compile(job: Job) -> str:
         entry = cached or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
         schedule = entry.metadata["schedule"]
         if not schedule["accepted"]:
-            return f"its schedule does not pass the checker: it is {schedule['status']}"
+            return f"the checker does not accept the schedule: the schedule is {schedule['status']}"
     else:
         if any(isinstance(op, Roles) for op in kernel.body.ops):
             _check(parse_kernel(job.text))
@@ -107,28 +108,34 @@ def _check(kernel: Kernel) -> None:
     check_schedule(kernel, for_gpu(kernel, get_cuda_target(CHECK_TARGET))).require()
 
 
-def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = START) -> list[str]:
+def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = WORKER_STARTUP) -> list[str]:
     """Do jobs in this process, or in worker processes if that is faster; for each job the error, or "".
 
     `start`: the start-up time of a worker process, in seconds."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     failures: list[str] = []
-    for k, each in enumerate(jobs):
-        elapsed, left = time.perf_counter() - begun, len(jobs) - k
-        many = min(len(os.sched_getaffinity(0)), left)
-        # The estimate for the jobs left assumes the mean time of the jobs done so far.
-        if k and each.entry and many > 1 and sys.executable and elapsed / k * left * (1 - 1 / many) > start:
-            return failures + _in_processes(jobs[k:], many, advance)
-        failures.append(run_job(each))
+    for k, job in enumerate(jobs):
+        elapsed, remaining = time.perf_counter() - started, len(jobs) - k
+        worker_count = min(len(os.sched_getaffinity(0)), remaining)
+        # The remaining jobs are assumed to take the mean time of the jobs done so far.
+        if (
+            k
+            and job.entry
+            and worker_count > 1
+            and sys.executable
+            and elapsed / k * remaining * (1 - 1 / worker_count) > start
+        ):
+            return failures + _in_processes(jobs[k:], worker_count, advance)
+        failures.append(run_job(job))
         advance()
     return failures
 
 
-def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -> list[str]:
-    """The results of `build_all` from `many` worker processes, which take the jobs one by one."""
-    left: queue.SimpleQueue[int] = queue.SimpleQueue()
+def _in_processes(jobs: Sequence[Job], worker_count: int, advance: Callable[[], None]) -> list[str]:
+    """The results of `build_all` from `worker_count` worker processes, each of which takes the next job of a queue."""
+    job_queue: queue.SimpleQueue[int] = queue.SimpleQueue()
     for k in range(len(jobs)):
-        left.put(k)
+        job_queue.put(k)
     failures = [""] * len(jobs)
     workers: list[Worker] = []
 
@@ -136,16 +143,16 @@ def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -
         worker = None
         while True:
             try:
-                k = left.get_nowait()
+                index = job_queue.get_nowait()
             except queue.Empty:
                 return
             if worker is None or not worker.alive:
                 worker = Worker()
                 workers.append(worker)
-            failures[k] = worker.do(jobs[k])
+            failures[index] = worker.do(jobs[index])
             advance()
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(many)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(worker_count)]
     try:
         for thread in threads:
             thread.start()
@@ -182,7 +189,7 @@ class Worker:
         if line:
             return json.loads(line)
         self.alive = False
-        return f"the process that compiled it ended with status {self.process.wait()}"
+        return f"the process that compiled the candidate ended with status {self.process.wait()}"
 
     @staticmethod
     def _pipe(pipe: IO[str] | None) -> IO[str]:

@@ -15,9 +15,9 @@ from tegula.lang.definition import FuncDef
 from tegula.runtime.kernel import Kernel, variant
 
 BLOCK = "block_dim"
-"""The name of a candidate's number of threads per block, the one value that is an argument of the launch."""
+"""The name of a candidate's number of threads per block, the only value that is an argument of the launch."""
 Values = Mapping[str, Any]
-VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def combinations(
     lists: Mapping[str, Sequence[Any]],
     condition: Callable[..., bool] | None,
 ) -> list[dict[str, Any]]:
-    """The values of every candidate: `configs`, or all combinations of `lists`, for which `condition` holds.
-    TuningError where none is left."""
+    """The values of every candidate: `configs`, or all combinations of `lists`, for which `condition` holds. Raises
+    TuningError if there are none."""
     if (configs is None) == (not lists):
         message = "candidates are given either as lists of values or as configs=[...]"
         raise TuningError(message, "for example tg.autotune(BM=[64, 128], block_dim=[128, 256])")
@@ -72,7 +72,7 @@ def _cartesian(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 def call_with(function: Callable[..., Any], values: Values, purpose: str) -> Any:
     """The result of a function for the values of a candidate that are parameters of the function."""
     code = getattr(function, "__code__", None)
-    if code is not None and not code.co_flags & VARIABLE and not code.co_posonlyargcount:
+    if code is not None and not code.co_flags & VARIADIC and not code.co_posonlyargcount:
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if all(name in values for name in names):
             return function(**{name: values[name] for name in names})
@@ -86,24 +86,26 @@ def call_with(function: Callable[..., Any], values: Values, purpose: str) -> Any
     return function(**{p.name: values[p.name] for p in parameters if p.name in values})
 
 
-def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
-    """The candidates of a kernel, whose captured variables get the values, or of a function that makes kernels from
-    them. TuningError for names that the kernel or function does not have."""
-    if isinstance(made_of, Kernel):
-        return [_with_constants(made_of, v) for v in values]
-    if isinstance(made_of, FuncDef) or not callable(made_of):
-        message = f"tg.autotune takes a kernel, or a function that makes one, got {made_of!r}"
+def kernels(source: Any, values: Sequence[Values]) -> list[Candidate]:
+    """The candidates of a kernel whose captured variables take the values, or of a function that returns a kernel for
+    the values. Raises TuningError for names that the kernel or function does not have."""
+    if isinstance(source, Kernel):
+        return [_with_constants(source, v) for v in values]
+    if isinstance(source, FuncDef) or not callable(source):
+        message = f"tg.autotune takes a kernel, or a function that returns one, got {source!r}"
         raise TuningError(
             message, "put the decorator above @tg.kernel, or above the function that returns the kernel"
         )
-    return [_make(made_of, v) for v in values]
+    return [_call_factory(source, v) for v in values]
 
 
 def _with_constants(kernel: Kernel, values: Values) -> Candidate:
     constants = {name: value for name, value in values.items() if name != BLOCK}
-    own = [p.name for p in kernel.parameters if takes_constant(p.annotation) and p.name in constants]
-    if own:
-        kernel = kernel.bind(**{name: constants.pop(name) for name in own})
+    constant_parameters = [
+        p.name for p in kernel.parameters if takes_constant(p.annotation) and p.name in constants
+    ]
+    if constant_parameters:
+        kernel = kernel.bind(**{name: constants.pop(name) for name in constant_parameters})
     for name in constants:
         try:
             kernel.definition.lookup(name)
@@ -111,11 +113,11 @@ def _with_constants(kernel: Kernel, values: Values) -> Candidate:
             message = f"kernel {kernel.name} reads no variable '{name}'"
             help = "candidates give values to variables that the kernel reads, its constants, and block_dim"
             raise TuningError(message, help) from None
-    variant_kernel = variant(kernel, kernel.definition.with_constants(constants))
-    return Candidate(values, variant_kernel, values.get(BLOCK))
+    specialised = variant(kernel, kernel.definition.with_constants(constants))
+    return Candidate(values, specialised, values.get(BLOCK))
 
 
-def _make(function: Callable[..., Any], values: Values) -> Candidate:
+def _call_factory(function: Callable[..., Any], values: Values) -> Candidate:
     signature = inspect.signature(function)
     takes_block = BLOCK in signature.parameters
     arguments = {name: value for name, value in values.items() if name != BLOCK or takes_block}
@@ -125,22 +127,22 @@ def _make(function: Callable[..., Any], values: Values) -> Candidate:
     except TypeError as error:
         message = f"the candidates do not fit {name}{signature}: {error}"
         raise TuningError(message, "the parameters must be the names of the candidates' values") from None
-    made_kernel = function(**arguments)
-    if not isinstance(made_kernel, Kernel):
+    kernel = function(**arguments)
+    if not isinstance(kernel, Kernel):
         raise TuningError(
-            f"{name} must return a kernel, got {made_kernel!r}", "return the kernel that @tg.kernel created"
+            f"{name} must return a kernel, got {kernel!r}", "return the kernel that @tg.kernel created"
         )
-    return Candidate(values, made_kernel, values.get(BLOCK))
+    return Candidate(values, kernel, values.get(BLOCK))
 
 
-def source_of(made_of: Any) -> str:
+def source_of(source: Any) -> str:
     """The source of a kernel or of the function around it, or its name where Python does not keep the source."""
-    if isinstance(made_of, Kernel):
+    if isinstance(source, Kernel):
         try:
-            return ast.unparse(made_of.definition.source.tree)
+            return ast.unparse(source.definition.source.tree)
         except SourceNotFound:
-            return made_of.name
+            return source.name
     try:
-        return inspect.getsource(inspect.unwrap(getattr(made_of, "func", made_of)))
+        return inspect.getsource(inspect.unwrap(getattr(source, "func", source)))
     except (OSError, TypeError):
-        return getattr(made_of, "__qualname__", repr(made_of))
+        return getattr(source, "__qualname__", repr(source))

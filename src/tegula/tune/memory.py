@@ -34,18 +34,18 @@ class ResultStore:
         self.name = self.store.key(["tuned", *parts]) if self.store is not None else ""
 
     def get(self, kernels: Sequence[str]) -> int | None:
-        """The position of the chosen candidate; None if there is no choice or the candidate's kernel has changed.
+        """The index of the chosen candidate; None if no choice is stored or the candidate's kernel has changed.
 
         `kernels`: a digest of each candidate's IR."""
         entry = self.store.get(self.name) if self.store is not None else None
         if entry is None:
             return None
-        chosen, known = entry.metadata.get("chosen"), entry.metadata.get("kernel")
-        if not isinstance(chosen, int) or not 0 <= chosen < len(kernels) or kernels[chosen] != known:
+        chosen, stored_digest = entry.metadata.get("chosen"), entry.metadata.get("kernel")
+        if not isinstance(chosen, int) or not 0 <= chosen < len(kernels) or kernels[chosen] != stored_digest:
             return None
         return chosen
 
     def put(self, chosen: int, kernel: str) -> None:
-        """Store the position and the digest of the candidate that was chosen for a class of launches."""
+        """Store the index and the digest of the candidate that was chosen for a class of launches."""
         if self.store is not None:
             self.store.put(self.name, Entry({"chosen": chosen, "kernel": kernel}, b""))

@@ -19,8 +19,8 @@ class Outcome:
 
 @dataclass(slots=True)
 class TuningReport:
-    """The outcomes for one class of launches in the order of the candidates. `chosen`: the position of the candidate
-    that was chosen; `remembered`: the choice was read from the disk cache, and no candidate was run."""
+    """The outcomes for one class of launches in the order of the candidates. `chosen`: the index of the candidate that
+    was chosen; `remembered`: whether the choice was read from the disk cache, without running a candidate."""
 
     kernel: str
     launch: str
@@ -30,7 +30,7 @@ class TuningReport:
 
     @property
     def dropped(self) -> list[Outcome]:
-        """The candidates that were dropped before the race."""
+        """The outcomes of candidates that were dropped before timing."""
         return [o for o in self.outcomes if o.dropped]
 
     def __str__(self) -> str:

@@ -10,8 +10,8 @@ TOLERANCE = {
     "float64": 1e-11, "float32": 1e-4, "float16": 2.0**-9, "bfloat16": 2.0**-6, "float8_e4m3": 0.25,
     "float8_e5m2": 0.5,
 }  # fmt: skip
-"""The default tolerance by dtype: the difference of two numbers relative to the larger one plus the root mean square of
-all numbers. The tolerance allows for sums in another order, rounded to the dtype."""
+"""The default tolerance by dtype: the difference of two numbers divided by the sum of the larger magnitude and the root
+mean square of all numbers. The tolerance allows for sums in another order, rounded to the dtype."""
 CHUNK = 1 << 22
 """The number of elements that are compared at a time."""
 
@@ -31,7 +31,7 @@ def difference(result: Result, other: Result, tolerance: float | None) -> float:
 def _difference(a: np.ndarray, b: np.ndarray, dtype: str, tolerance: float | None) -> float:
     if a.dtype.kind in "iub":
         return 0.0 if np.array_equal(a, b) else float("inf")
-    allowed = TOLERANCE[dtype] if tolerance is None else tolerance
+    relative_limit = TOLERANCE[dtype] if tolerance is None else tolerance
     scale = max(_mean_square(a), _mean_square(b)) ** 0.5
     worst = 0.0
     for x, y in zip(_chunks(a), _chunks(b), strict=True):
@@ -44,7 +44,7 @@ def _difference(a: np.ndarray, b: np.ndarray, dtype: str, tolerance: float | Non
         distance, size = np.abs(x - y), np.maximum(np.abs(x), np.abs(y)) + scale
         differs = distance > 0.0
         if differs.any():
-            limit = allowed * size[differs]
+            limit = relative_limit * size[differs]
             if not limit.all():
                 return float("inf")
             worst = max(worst, float((distance[differs] / limit).max()))
@@ -62,19 +62,19 @@ def _mean_square(a: np.ndarray) -> float:
 def _chunks(a: np.ndarray) -> Iterator[np.ndarray]:
     """The elements in chunks, as float64 if they are float64, else as float32."""
     flat = np.ascontiguousarray(a).reshape(-1)
-    wide = np.float64 if a.dtype == np.float64 else np.float32
+    compute_dtype = np.float64 if a.dtype == np.float64 else np.float32
     for start in range(0, max(flat.size, 1), CHUNK):
-        yield flat[start : start + CHUNK].astype(wide)
+        yield flat[start : start + CHUNK].astype(compute_dtype)
 
 
 def group_agreeing(results: Sequence[Result], tolerance: float | None) -> list[list[int]]:
-    """The positions of results in groups, each of results that agree with the group's first; the largest group
-    first."""
+    """The indices of results in groups, the largest group first. All results of a group agree with the first one of the
+    group."""
     groups: list[list[int]] = []
     for k, result in enumerate(results):
-        home = next((g for g in groups if difference(results[g[0]], result, tolerance) <= 1.0), None)
-        if home is None:
+        group = next((g for g in groups if difference(results[g[0]], result, tolerance) <= 1.0), None)
+        if group is None:
             groups.append([k])
         else:
-            home.append(k)
+            group.append(k)
     return sorted(groups, key=len, reverse=True)

@@ -22,7 +22,7 @@ from tegula.tune.candidates import BLOCK, Candidate, call_with
 from tegula.tune.results import Result
 from tegula.types import scalar_of
 
-UNLIKELY = 0x5A
+POISON = 0x5A
 """The poison value of integer elements."""
 
 
@@ -51,7 +51,7 @@ class Request:
         dim, arguments = self.shape(candidate)
         dims = tuple(dim) if isinstance(dim, Sequence | np.ndarray) else (dim,)
         if self.tiled and self.block_dim is None and not candidate.kernel.has_roles and arguments is None:
-            help = "give it in the launch, or to the candidates: block_dim=[128, 256]"
+            help = "pass block_dim= to the launch, or let the candidates choose: block_dim=[128, 256]"
             raise TuningError("launch_tiled needs block_dim=, the number of threads per block", help)
         threads = block_size(candidate.kernel, arguments, self.arguments, (), len(dims) + self.tiled)
         launch = plan((*dims, threads) if self.tiled else dims, threads)
@@ -69,8 +69,8 @@ class Request:
 
 
 class Trial:
-    """The arrays that candidates write, with copies of their elements. `used`: the positions of arrays whose old
-    elements are read, so that they must be restored before every run."""
+    """The arrays that candidates write, with copies of their elements. `used`: the indices of the arguments whose old
+    elements are read, so that the elements must be restored before every run."""
 
     def __init__(self, request: Request, kernels: Sequence[Kernel]) -> None:
         self.request = request
@@ -100,7 +100,8 @@ class Trial:
 
     def result(self, candidate: Candidate, wait: Callable[[], None]) -> Result:
         """The arrays that the candidate wrote. Arrays whose old elements are not read are filled with poison values
-        first. Raises the errors of the launch, RunError among them; those of kernels on a GPU are raised by `wait`."""
+        first. Raises the errors of the launch, for example RunError; errors of kernels on a GPU are raised by
+        `wait`."""
         self.restore()
         for k in self.written:
             if k not in self.used:
@@ -115,12 +116,12 @@ def poison(a: array) -> None:
     """Fill an array with a poison value, which a kernel is unlikely to write. Arrays of bools are left unchanged."""
     kind = scalar_of(a.dtype).kind
     if kind != "b":
-        a.fill_(float("nan") if kind == "f" else UNLIKELY)
+        a.fill_(float("nan") if kind == "f" else POISON)
 
 
 def accessed_parameters(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
-    """The positions of the array parameters that any of the kernels may write, and of the array parameters that it
-    reads or changes in place."""
+    """The indices of the array parameters that any of the kernels may write, and of the array parameters that any of
+    the kernels reads or modifies in place."""
     written: set[int] = set()
     read: set[int] = set()
     for kernel in kernels:
@@ -128,16 +129,16 @@ def accessed_parameters(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
             for effect in op.effects():  # type: ignore[attr-defined]
                 if effect.value is None or effect.kind not in ("read", "write", "atomic"):
                     continue
-                source = array_root(effect.value)
-                if source in kernel.params:
-                    position = kernel.params.index(source)
+                root = array_root(effect.value)
+                if root in kernel.params:
+                    position = kernel.params.index(root)
                     written |= {position} if effect.kind != "read" else set()
                     read |= {position} if effect.kind != "write" else set()
     return written, read
 
 
 def is_lost(device: Device) -> bool:
-    """Whether a fault has ended the use of the device in this process."""
+    """Whether a fault has made the device unusable in this process."""
     if not device.is_cuda:
         return False
     from tegula.runtime.cuda.context import context

@@ -1,5 +1,5 @@
-"""A worker process that compiles kernels: it reads jobs as lines of JSON and answers each with a line, the error or an
-empty text."""
+"""A worker process that compiles kernels: it reads jobs as lines of JSON and answers each job with a line, the error or
+an empty text."""
 
 from __future__ import annotations
 

@@ -23,20 +23,20 @@ from tegula.ops.tile import (
 )
 from tegula.types import TileType, Type, components, scalar_of
 
-TRIPS = 8
+DEFAULT_TRIP_COUNT = 8
 """The assumed trip count of a loop with an unknown trip count."""
-OVERHEAD = 6
-"""The cost of an op besides its vector instructions."""
-TRANSPOSED = 0.6
+OP_OVERHEAD = 6
+"""The cost of an op in addition to its vector instructions."""
+TRANSPOSE_COST = 0.6
 """The cost per element of the transpose between an array and the lanes."""
-CHOICE = 0.6
+SELECT_FRACTION = 0.6
 """The fraction of a select's elements that are computed if a branch replaces the select."""
-SECOND_CACHE = 900_000
-"""The maximum bytes of a tile that fits the L2 cache of a core together with other tiles. The estimates ignore the
-latency of caches, because tiles of single blocks of such sizes do not fit in registers either."""
-MAX_SHARED = 0.6
-"""The maximum fraction of uniform work for which blocks are vectorised."""
-GAIN = 0.8
+L2_BYTES = 900_000
+"""The maximum size of a tile, in bytes, that fits the L2 cache of a core next to other tiles. The estimates ignore the
+latency of caches, because serial blocks do not keep such tiles in registers either."""
+MAX_UNIFORM_FRACTION = 0.6
+"""The maximum fraction of the work in uniform ops for which blocks are vectorised."""
+MAX_TIME_RATIO = 0.8
 """Blocks are vectorised if the estimated time is at most this fraction of the scalar time."""
 
 
@@ -46,16 +46,16 @@ def is_faster(kernel: Kernel, differences: Differences, lanes: int, vector_bytes
         (_bytes(v.type) * lanes for op in kernel.walk() for v in op.results if differences.differs(v)),
         default=0,
     )
-    if largest > SECOND_CACHE:
+    if largest > L2_BYTES:
         return False
-    alone = _total(kernel.body, lambda op: _serial_cost(op, vector_bytes))
-    shared = _total(
+    serial_cost = _total_cost(kernel.body, lambda op: _serial_cost(op, vector_bytes))
+    uniform_cost = _total_cost(
         kernel.body, lambda op: 0.0 if _differs(op, differences) else _serial_cost(op, vector_bytes)
     )
-    if shared > MAX_SHARED * alone:
+    if uniform_cost > MAX_UNIFORM_FRACTION * serial_cost:
         return False
-    together = _total(kernel.body, lambda op: _vector_cost(op, differences, lanes, vector_bytes))
-    return together < GAIN * alone
+    vector_cost = _total_cost(kernel.body, lambda op: _vector_cost(op, differences, lanes, vector_bytes))
+    return vector_cost < MAX_TIME_RATIO * serial_cost
 
 
 def _differs(op: Op, differences: Differences) -> bool:
@@ -66,14 +66,20 @@ def _bytes(t: Type) -> int:
     return t.size * components(t.dtype) * scalar_of(t.dtype).bits // 8 if isinstance(t, TileType) else 0
 
 
-def _total(region: Region, cost: Callable[[Op], float]) -> float:
+def _total_cost(region: Region, cost: Callable[[Op], float]) -> float:
     total = 0.0
     for op in region.ops:
         total += cost(op)
         if not isinstance(op, TileMap | TileReduce):
-            known = op.positions if isinstance(op, For) else None
-            trips = 1 if not isinstance(op, LoopLike) else TRIPS if known is None else len(known)
-            total += trips * sum(_total(nested, cost) for nested in op.regions)
+            positions = op.positions if isinstance(op, For) else None
+            trips = (
+                1
+                if not isinstance(op, LoopLike)
+                else DEFAULT_TRIP_COUNT
+                if positions is None
+                else len(positions)
+            )
+            total += trips * sum(_total_cost(nested, cost) for nested in op.regions)
     return total
 
 
@@ -85,7 +91,7 @@ def _shape(op: Op) -> tuple[int, ...]:
     return () if not shapes or isinstance(op, TileSlice) else shapes[-1]
 
 
-def _work(op: Op) -> float:
+def _instructions_per_vector(op: Op) -> float:
     """The number of instructions per vector of elements."""
     if isinstance(op, TileMap):
         return max(1, len(op.function.ops) - 1)
@@ -103,13 +109,13 @@ def _serial_cost(op: Op, vector_bytes: int) -> float:
     if not shape:
         return 1
     if isinstance(op, TileGather):
-        return OVERHEAD + 3 * prod(shape)
+        return OP_OVERHEAD + 3 * prod(shape)
     rows, n = prod(shape[:-1]), shape[-1]
     vectors = rows * (n // width + (n % width).bit_count())
     if isinstance(op, TileReduce) and (op.axis is None or op.axis == len(shape) - 1):
         sums = 1 if op.axis is None else rows
-        return OVERHEAD + vectors + sums * 2 * min(width, n).bit_length()
-    return OVERHEAD + vectors * _work(op)
+        return OP_OVERHEAD + vectors + sums * 2 * min(width, n).bit_length()
+    return OP_OVERHEAD + vectors * _instructions_per_vector(op)
 
 
 def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int) -> float:
@@ -117,15 +123,17 @@ def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int
     if not _differs(op, differences):
         return _serial_cost(op, vector_bytes) / lanes
     if isinstance(op, TileLoad | TileStore):
-        return _serial_cost(op, vector_bytes) + TRANSPOSED * prod(shape)
+        return _serial_cost(op, vector_bytes) + TRANSPOSE_COST * prod(shape)
     if isinstance(op, TileSlice) and any(map(differences.differs, op.starts)):
-        return OVERHEAD + prod(tile_type(op.result.type).shape)
+        return OP_OVERHEAD + prod(tile_type(op.result.type).shape)
     if isinstance(op, TileExtract) and any(map(differences.differs, op.indices)):
-        return OVERHEAD
+        return OP_OVERHEAD
     if isinstance(op, TileGather) and differences.differs(op.index):
-        return OVERHEAD + 3 * prod(shape)
+        return OP_OVERHEAD + 3 * prod(shape)
     registers = ceil(lanes / _width(op, vector_bytes))
-    chosen = (
-        CHOICE if isinstance(op, TileMap) and any(isinstance(x, Select) for x in op.function.ops) else 1.0
+    select_factor = (
+        SELECT_FRACTION
+        if isinstance(op, TileMap) and any(isinstance(x, Select) for x in op.function.ops)
+        else 1.0
     )
-    return (OVERHEAD + prod(shape) * registers * _work(op) * chosen) / lanes
+    return (OP_OVERHEAD + prod(shape) * registers * _instructions_per_vector(op) * select_factor) / lanes

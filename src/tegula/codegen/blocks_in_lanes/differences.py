@@ -36,7 +36,7 @@ from tegula.passes.overlap import array_root
 from tegula.passes.uniformity import Uniformity
 from tegula.types import ArrayType, BufType, TileType, scalar_of
 
-SCALARS = (
+LANE_OPS = (
     Elementwise,
     Cast,
     Bitcast,
@@ -51,13 +51,24 @@ SCALARS = (
 )
 """The ops on the elements of one lane."""
 
-PLACES = (Elementwise, Cast, Select, Const, ArrayShape, ArrayView, Tid, BlockIndex, BlockCount, LaneUniform)
+ADDRESS_OPS = (
+    Elementwise,
+    Cast,
+    Select,
+    Const,
+    ArrayShape,
+    ArrayView,
+    Tid,
+    BlockIndex,
+    BlockCount,
+    LaneUniform,
+)
 """The ops of address computations, which are cheap enough to recompute at each access."""
 
 MEMORY = (ArrayLoad, ArrayStore, TileLoad, TileStore)
-KNOWN = (
-    *SCALARS,
-    *PLACES,
+VECTORISABLE = (
+    *LANE_OPS,
+    *ADDRESS_OPS,
     *MEMORY,
     Yield,
     For,
@@ -86,19 +97,19 @@ KNOWN = (
 )
 
 
-class OneByOne(Exception):
+class NotVectorisable(Exception):
     """Raised for a kernel whose blocks cannot be vectorised; the message is the reason."""
 
 
 def refuse(reason: str) -> NoReturn:
-    """Raise OneByOne with the reason."""
-    raise OneByOne(reason)
+    """Raise NotVectorisable with the reason."""
+    raise NotVectorisable(reason)
 
 
 @dataclass(slots=True)
 class Differences:
-    """The block-varying values. `varying_indices`: block-varying values that are computed from the block index alone,
-    and recomputed at their uses; `changed`: the arrays that the kernel may write."""
+    """The block-varying values. `varying_indices`: block-varying values that depend only on the block index, and are
+    recomputed at their uses; `changed`: the arrays that the kernel may write."""
 
     kernel: Kernel
     values: set[Value] = field(default_factory=set[Value])
@@ -133,12 +144,12 @@ class Differences:
             for nested in op.regions:
                 changed |= not isinstance(op, TileMap | TileReduce) and self._visit(nested)
             if isinstance(op, Carrier):
-                changed |= self._carrier(op)
+                changed |= self._visit_carrier(op)
             elif any(v not in self.values for v in op.results):
-                changed |= self._op(op)
+                changed |= self._visit_op(op)
         return changed
 
-    def _carrier(self, op: Carrier) -> bool:
+    def _visit_carrier(self, op: Carrier) -> bool:
         is_divergent = self.divergent(op)
         varying = [
             v
@@ -148,7 +159,7 @@ class Differences:
         ]
         return self._mark(varying)
 
-    def _op(self, op: Op) -> bool:
+    def _visit_op(self, op: Op) -> bool:
         if isinstance(op, Tid):
             launch = self.kernel.launch
             last = launch.ndim - 1 if launch.last_is_block else launch.ndim
@@ -157,24 +168,28 @@ class Differences:
             return self._mark(op.results, is_index=True)
         if isinstance(op, BufNew | BufView | BufReshape | BufRead | BufGet):
             return self._mark(op.results)
-        reads = any(isinstance(v.type, ArrayType) and array_root(v) in self.changed for v in op.operands)
+        reads_changed_array = any(
+            isinstance(v.type, ArrayType) and array_root(v) in self.changed for v in op.operands
+        )
         varying = [v for v in op.operands if self.differs(v)]
-        if not varying and not (reads and isinstance(op, MEMORY)):
+        if not varying and not (reads_changed_array and isinstance(op, MEMORY)):
             return False
         return self._mark(
-            op.results, is_index=isinstance(op, PLACES) and all(v in self.varying_indices for v in varying)
+            op.results,
+            is_index=isinstance(op, ADDRESS_OPS) and all(v in self.varying_indices for v in varying),
         )
 
     def _mark(self, values: list[Value], is_index: bool = False) -> bool:
-        fresh = [v for v in values if v not in self.values]
-        self.values.update(fresh)
+        new_values = [v for v in values if v not in self.values]
+        self.values.update(new_values)
         if is_index:
-            self.varying_indices.update(fresh)
-        return bool(fresh)
+            self.varying_indices.update(new_values)
+        return bool(new_values)
 
 
 def check_ops(kernel: Kernel, known: Uniformity) -> None:
-    """Raise OneByOne for a kernel with an op that cannot be vectorised over blocks, whatever differs between them."""
+    """Raise NotVectorisable for a kernel with an op that cannot be vectorised over blocks, independent of block-varying
+    values."""
     if kernel.launch.partial:
         refuse("the last block may lack threads")
     pending = [kernel.body]
@@ -192,23 +207,23 @@ def _check_op(op: Op, known: Uniformity) -> None:
         and not isinstance(op, Tid)
     ):
         refuse("values differ between the threads of a block")
-    if isinstance(op, CallLike | AtomicUpdate) or not isinstance(op, KNOWN):
+    if isinstance(op, CallLike | AtomicUpdate) or not isinstance(op, VECTORISABLE):
         refuse(f"{op.NAME} runs for one block at a time")
     for t in (v.type for v in (*op.results, *op.operands)):
         if isinstance(t, TileType | BufType) and len(t.shape) > MAX_DIMENSIONS:
-            refuse(f"a tile of {len(t.shape)} dimensions leaves none for the blocks")
+            refuse(f"a tile of {len(t.shape)} dimensions cannot have a block dimension")
 
 
 def check_differences(region: Region, differences: Differences, masked: bool = False) -> None:
-    """Raise OneByOne for a region whose accesses or loops cannot be vectorised, as blocks diverge. `masked`: whether
-    only some blocks may reach the region."""
+    """Raise NotVectorisable for a region whose accesses or loops cannot be vectorised because blocks diverge. `masked`:
+    whether only some blocks may reach the region."""
     for op in region.ops:
         _check_difference(op, differences, masked)
 
 
 def _check_difference(op: Op, differences: Differences, masked: bool) -> None:
     if masked:
-        _masked(op, differences)
+        _check_masked(op, differences)
     if isinstance(op, For) and differences.divergent(op):
         refuse("the number of iterations of a loop differs between blocks")
     if isinstance(op, Carrier):
@@ -219,7 +234,7 @@ def _check_difference(op: Op, differences: Differences, masked: bool) -> None:
 MAX_DIMENSIONS = 3
 
 
-def _masked(op: Op, differences: Differences) -> None:
+def _check_masked(op: Op, differences: Differences) -> None:
     """Refuse ops that are not allowed in divergent code."""
     if isinstance(op, MEMORY):
         refuse("arrays are accessed in code that only some blocks execute")
@@ -231,10 +246,10 @@ def _masked(op: Op, differences: Differences) -> None:
             refuse("a tile is indexed in code that only some blocks execute")
     for inner in op.walk() if not isinstance(op, Carrier) else ():
         if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(element(inner.a.type)).is_int:
-            _division(op, inner, differences)
+            _check_division(op, inner, differences)
 
 
-def _division(op: Op, division: Div | FloorDiv | Mod, differences: Differences) -> None:
+def _check_division(op: Op, division: Div | FloorDiv | Mod, differences: Differences) -> None:
     """Refuse an integer division by a block-varying divisor in divergent code: the divisor may be 0 in a masked
     block."""
     divisor = division.b

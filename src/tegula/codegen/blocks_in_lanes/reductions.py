@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
-from tegula.codegen.blocks_in_lanes.differences import SCALARS, OneByOne
+from tegula.codegen.blocks_in_lanes.differences import LANE_OPS, NotVectorisable
 from tegula.ir import Value
 from tegula.ir.rewrite import clone_region
 from tegula.ops.concat import TileConcat
@@ -31,29 +31,29 @@ MAX_ROWS = 8
 
 
 def reduce(w: Widening, op: TileReduce) -> list[Value] | None:
-    """The results of a reduction in all blocks; None for a reduction that runs block by block."""
+    """The results of a reduction in all blocks; None for a reduction that runs serially, block by block."""
     t = tile_type(op.tile.type)
     if components(t.dtype) != 1:
         return None
     is_total = op.axis is None or len(t.shape) == 1
     kind, scalar = combination(op.combine), scalar_of(t.dtype)
-    tile = w.wide(op.tile)
+    tile = w.widened_value(op.tile)
     if kind not in (Add, Min, Max, Mul) or scalar.is_bool:
-        return [_in_order(w, op, tile, is_total)]
+        return [_combine_in_order(w, op, tile, is_total)]
     if not is_total and op.axis != len(t.shape) - 1:
         return [w.put(TileReduce, [tile], [clone_region(op.combine, {})], axis=op.axis, keepdims=op.keepdims)]
-    if scalar.is_float and (scalar.bits < 32 or not _straight(op.tile)):
-        raise OneByOne("the order of a sum is not known")
-    return [_side_by_side(w, op, tile, is_total)]
+    if scalar.is_float and (scalar.bits < 32 or not _is_recomputed(op.tile)):
+        raise NotVectorisable("the order of a floating-point reduction is not fixed")
+    return [_combine_vectors(w, op, tile, is_total)]
 
 
-def _straight(tile: Value) -> bool:
-    """Whether a tile is recomputed at every use, by vectors and in straight-line code."""
+def _is_recomputed(tile: Value) -> bool:
+    """Whether a tile is recomputed at every use, in vectors and straight-line code."""
     op = tile.owner
     if not isinstance(op, TileMap | TileBroadcast):
         return components(tile_type(tile.type).dtype) <= MAX_COMPONENTS
-    plain = all(isinstance(x, (*SCALARS, Yield)) for x in op.walk() if x is not op)
-    return plain and all(_straight(v) for v in op.operands if isinstance(v.type, TileType))
+    is_straight_line = all(isinstance(x, (*LANE_OPS, Yield)) for x in op.walk() if x is not op)
+    return is_straight_line and all(_is_recomputed(v) for v in op.operands if isinstance(v.type, TileType))
 
 
 MAX_COMPONENTS = 4
@@ -76,52 +76,60 @@ class _Combine:
         return self.w.part(tile, starts, (*leading, length), range(rank), (1,) * rank)
 
 
-def _in_order(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
-    """Combine elements one by one, in order."""
+def _combine_in_order(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
+    """Combine elements serially, in order."""
     shape = tile_type(op.tile.type).shape
     combine, axis = _Combine(w, op), 0 if is_total else op.axis
     if is_total:
         shape = (prod(shape),)
         tile = w.put(TileReshape, [tile], shape=(*shape, w.lanes))
-    part, rank = [1 if d == axis else n for d, n in enumerate(shape)], len(shape)
+    slice_shape, rank = [1 if d == axis else n for d, n in enumerate(shape)], len(shape)
 
-    def at(index: Value) -> Value:
-        starts = [index if d == axis else w.number(0) for d in range(rank)]
-        return w.part(tile, starts, part, range(rank), (1,) * rank)
+    def element_at(position: Value) -> Value:
+        starts = [position if d == axis else w.number(0) for d in range(rank)]
+        return w.part(tile, starts, slice_shape, range(rank), (1,) * rank)
 
-    (total,) = _repeated(w, [at(w.number(0))], shape[axis], lambda k, sums: [combine(sums[0], at(k))])
-    return _shaped(w, op, total)
+    (total,) = _fold_steps(
+        w, [element_at(w.number(0))], shape[axis], lambda k, sums: [combine(sums[0], element_at(k))]
+    )
+    return _reshape_result(w, op, total)
 
 
-def _side_by_side(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
-    """Combine vectors of a row, of the width of a single block's registers, in several registers for a long row; then
-    the registers, then the halves of the last register. A whole tile is combined row by row."""
+def _combine_vectors(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> Value:
+    """Combine the vectors of a row, which have the width of a single block's registers, in one or more accumulators;
+    then combine the accumulators, then the halves of the last one. All rows of a tile are combined in order."""
     *leading, n = tile_type(op.tile.type).shape
     combine, width = _Combine(w, op), w.vector_bytes * 8 // scalar_of(tile_type(op.tile.type).dtype).bits
     while width > n:
         width //= 2
-    full = n // width
-    registers = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
+    full_vectors = n // width
+    registers = (
+        4
+        if full_vectors % 4 == 0 and full_vectors >= 4
+        else 2
+        if full_vectors % 2 == 0 and full_vectors >= 2
+        else 1
+    )
 
-    def added(row: Value, sums: list[Value | None]) -> list[Value]:
-        """The accumulator registers after one more row."""
-        for k in range(full):
+    def accumulate(row: Value, sums: list[Value | None]) -> list[Value]:
+        """The accumulators after another row."""
+        for k in range(full_vectors):
             x = combine.rows(row, k * width, width)
-            before = sums[k % registers]
-            sums[k % registers] = x if before is None else combine(before, x)
-        at, piece = full * width, width
-        while at < n:
-            while piece > n - at:
-                piece //= 2
+            accumulator = sums[k % registers]
+            sums[k % registers] = x if accumulator is None else combine(accumulator, x)
+        position, length = full_vectors * width, width
+        while position < n:
+            while length > n - position:
+                length //= 2
             first = sums[0]
             assert first is not None
-            low = combine(combine.rows(first, 0, piece), combine.rows(row, at, piece))
-            high = combine.rows(first, piece, width - piece)
+            low = combine(combine.rows(first, 0, length), combine.rows(row, position, length))
+            high = combine.rows(first, length, width - length)
             sums[0] = w.put(TileConcat, [low, high], axis=len(tile_type(low.type).shape) - 2)
-            at += piece
+            position += length
         return [s for s in sums if s is not None]
 
-    nothing: list[Value | None] = [None] * registers
+    empty: list[Value | None] = [None] * registers
     if is_total and leading:
         rows = prod(leading)
         matrix = w.put(TileReshape, [tile], shape=(rows, n, w.lanes))
@@ -129,35 +137,37 @@ def _side_by_side(w: Widening, op: TileReduce, tile: Value, is_total: bool) -> V
         def row(k: Value) -> Value:
             return w.part(matrix, [k, w.number(0)], (n,), (1,), (1,))
 
-        sums = _repeated(w, added(row(w.number(0)), nothing), rows, lambda k, sums: added(row(k), [*sums]))
+        sums = _fold_steps(
+            w, accumulate(row(w.number(0)), empty), rows, lambda k, sums: accumulate(row(k), [*sums])
+        )
     else:
-        sums = added(tile, nothing)
+        sums = accumulate(tile, empty)
     while len(sums) > 1:
         sums = [combine(a, b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
     (total,) = sums
     while width > 1:
         width //= 2
         total = combine(combine.rows(total, 0, width), combine.rows(total, width, width))
-    return _shaped(w, op, total)
+    return _reshape_result(w, op, total)
 
 
-def _repeated(
-    w: Widening, first: list[Value], stop: int, step: Callable[[Value, list[Value]], list[Value]]
+def _fold_steps(
+    w: Widening, values: list[Value], stop: int, step: Callable[[Value, list[Value]], list[Value]]
 ) -> list[Value]:
-    """The values after the steps `first` to stop - 1; `step` maps an index and the previous values to the next
+    """The values after the steps `values` to stop - 1; `step` maps an index and the previous values to the next
     values."""
     if stop <= MAX_ROWS:
         for k in range(1, stop):
-            first = step(w.number(k), first)
-        return first
-    bounds, types = [w.number(x) for x in (1, stop, 1)], [v.type for v in first]
-    with w.inside([int32, *types]) as body:
-        at, *before = body.args
-        w.b.insert(Yield(step(at, before), []))
-    return w.b.insert(For([*bounds, *first], types, None, [body])).results
+            values = step(w.number(k), values)
+        return values
+    bounds, types = [w.number(x) for x in (1, stop, 1)], [v.type for v in values]
+    with w.region_under_construction([int32, *types]) as body:
+        index, *previous = body.args
+        w.b.insert(Yield(step(index, previous), []))
+    return w.b.insert(For([*bounds, *values], types, None, [body])).results
 
 
-def _shaped(w: Widening, op: TileReduce, total: Value) -> Value:
+def _reshape_result(w: Widening, op: TileReduce, total: Value) -> Value:
     """A reduction with kept dimensions, reshaped to the op's result."""
     shape = (*tile_type(op.result.type).shape, w.lanes)
     return total if tile_type(total.type).shape == shape else w.put(TileReshape, [total], shape=shape)

@@ -15,9 +15,9 @@ from typing import Any
 
 from tegula.codegen.blocks_in_lanes.costs import is_faster
 from tegula.codegen.blocks_in_lanes.differences import (
-    SCALARS,
+    LANE_OPS,
     Differences,
-    OneByOne,
+    NotVectorisable,
     check_differences,
     check_ops,
 )
@@ -54,8 +54,8 @@ from tegula.types import BufType, TileType, Type, bool_, components, int32, int6
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
-    """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run one by one, for
+class VectorisedKernel:
+    """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run serially, for
     `reason`."""
 
     lanes: int = 1
@@ -63,7 +63,7 @@ class SideBySide:
     reason: str = ""
 
 
-def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> SideBySide:
+def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> VectorisedKernel:
     """Vectorise a kernel over blocks, after all CPU passes."""
     try:
         check_ops(kernel, known)
@@ -71,13 +71,13 @@ def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> Sid
         check_differences(kernel.body, differences)
         lanes = vector_bytes // _hot_bytes(kernel)
         if not is_faster(kernel, differences, lanes, vector_bytes):
-            return SideBySide(reason="a loop over single blocks is faster")
+            return VectorisedKernel(reason="a loop over single blocks is faster")
         kernel_in_lanes = Widening(kernel, differences, lanes, vector_bytes).kernel()
-    except OneByOne as refused:
-        return SideBySide(reason=str(refused))
+    except NotVectorisable as refused:
+        return VectorisedKernel(reason=str(refused))
     erase_dead(kernel_in_lanes)
     verify(kernel_in_lanes)
-    return SideBySide(lanes, kernel_in_lanes)
+    return VectorisedKernel(lanes, kernel_in_lanes)
 
 
 def _hot_bytes(kernel: Kernel) -> int:
@@ -91,8 +91,9 @@ def _hot_bytes(kernel: Kernel) -> int:
 
 class Widening:
     """The rewriting of one kernel. `widened`: for each block-varying value the tile, for each uniform value the copy.
-    `spread`: the tiles of address values, which are made at the first use. `repeated`: for tiles that are recomputed at
-    each use, the function that makes the tile. `mask`: the blocks that execute the current code; None for all."""
+    `index_tiles`: the tiles of address values, which are built at the first use. `recomputed`: for tiles that are
+    recomputed at each use, the function that builds the tile. `mask`: the blocks that execute the current code; None
+    for all."""
 
     def __init__(self, kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
@@ -100,8 +101,8 @@ class Widening:
         self.lanes = lanes
         self.vector_bytes = vector_bytes
         self.widened: dict[Value, Value] = {}
-        self.spread: dict[Value, Value] = {}
-        self.repeated: dict[Value, Callable[[], Value]] = {}
+        self.index_tiles: dict[Value, Value] = {}
+        self.recomputed: dict[Value, Callable[[], Value]] = {}
         self.mask: Value | None = None
         self.b = Builder(Region([v.type for v in kernel.params]), kernel.loc)
 
@@ -133,48 +134,49 @@ class Widening:
         assert is_element(t)
         return TileType(t, (self.lanes,))
 
-    def wide(self, value: Value) -> Value:
+    def widened_value(self, value: Value) -> Value:
         """The tile of a block-varying value, or the broadcast of a uniform value."""
         if value in self.differences.varying_indices:
-            if value not in self.spread:
-                self.spread[value] = self._block_by_block(
+            if value not in self.index_tiles:
+                self.index_tiles[value] = self._block_by_block(
                     [value.type], lambda lane: [lane.lane_value(value)]
                 )[0]
-            return self.spread[value]
-        if value in self.repeated:
-            return self.repeated[value]()
+            return self.index_tiles[value]
+        if value in self.recomputed:
+            return self.recomputed[value]()
         if self.differences.differs(value):
             return self.widened[value]
         if is_element(value.type):
             return self.put(TileFull, [self.widened[value]], shape=(self.lanes,))
-        return self.along(value)
+        return self.broadcast_uniform(value)
 
-    def along(self, tile: Value, shape: Sequence[int] = ()) -> Value:
+    def broadcast_uniform(self, tile: Value, shape: Sequence[int] = ()) -> Value:
         """A uniform tile, broadcast to a shape with the block dimension. Short element-wise arithmetic, such as a
         comparison of column indices, is recomputed at each use."""
         op, shape = tile.owner, shape or _tile(tile).shape
         if isinstance(op, TileBroadcast):
-            return self.along(op.tile, shape)
+            return self.broadcast_uniform(op.tile, shape)
         if isinstance(op, TileFull):
             return self.put(TileFull, [self.widened[op.value]], shape=(*shape, self.lanes))
         if isinstance(op, TileMap) and _is_short(op):
             inputs = [
-                self.along(v, shape) if isinstance(v.type, TileType) else self.widened[v] for v in op.inputs
+                self.broadcast_uniform(v, shape) if isinstance(v.type, TileType) else self.widened[v]
+                for v in op.inputs
             ]
             return self.put(TileMap, inputs, [clone_region(op.function, {})])
-        column = self.put(TileReshape, [self.widened[tile]], shape=(*_tile(tile).shape, 1))
-        return self.put(TileBroadcast, [column], shape=(*shape, self.lanes))
+        expanded = self.put(TileReshape, [self.widened[tile]], shape=(*_tile(tile).shape, 1))
+        return self.put(TileBroadcast, [expanded], shape=(*shape, self.lanes))
 
-    def across(self, numbers: Value, shape: Sequence[int]) -> Value:
+    def broadcast_per_block(self, numbers: Value, shape: Sequence[int]) -> Value:
         """A value per block, broadcast to a shape."""
-        line = self.put(TileReshape, [numbers], shape=(*[1] * len(shape), self.lanes))
-        return self.put(TileBroadcast, [line], shape=(*shape, self.lanes))
+        row = self.put(TileReshape, [numbers], shape=(*[1] * len(shape), self.lanes))
+        return self.put(TileBroadcast, [row], shape=(*shape, self.lanes))
 
     def map(
         self, build: Callable[[Callable[..., Value], list[Value]], Value], inputs: Sequence[Value]
     ) -> Value:
-        """A map of tiles of one shape and of scalars. `build`: makes the result's element from the inputs' elements,
-        with a function that appends an op."""
+        """A map of tiles of one shape and of scalars. `build`: returns the result's element for the inputs' elements,
+        built by a function that appends an op."""
         body = Region([v.type.dtype if isinstance(v.type, TileType) else v.type for v in inputs])
         inner = Builder(body, self.b.loc)
 
@@ -184,14 +186,14 @@ class Widening:
         inner.insert(Yield([build(put, body.args)], []))
         return self.put(TileMap, inputs, [body])
 
-    def like(self, op: Op, *inputs: Value) -> Value:
+    def map_op(self, op: Op, *inputs: Value) -> Value:
         """A map by a scalar op."""
         return self.map(lambda put, xs: put(type(op), xs, **op.attrs), inputs)
 
-    def chosen(self, condition: Value, a: Value, b: Value) -> Value:
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
         """A select by a condition per block."""
         shape = _tile(a).shape[:-1]
-        spread = self.across(condition, shape) if shape else condition
+        spread = self.broadcast_per_block(condition, shape) if shape else condition
         return self.map(lambda put, xs: put(Select, xs), [spread, a, b])
 
     def any(self, conditions: Value) -> Value:
@@ -199,8 +201,8 @@ class Widening:
         body = Region([bool_, bool_])
         inner = Builder(body, self.b.loc)
         inner.insert(Yield([inner.insert(Or.typed(body.args)).result], []))
-        some = self.put(TileReduce, [conditions], [body], axis=None, keepdims=False)
-        return self.put(TileExtract, [some, self.number(0)])
+        result = self.put(TileReduce, [conditions], [body], axis=None, keepdims=False)
+        return self.put(TileExtract, [result, self.number(0)])
 
     def part(
         self,
@@ -230,7 +232,7 @@ class Widening:
                 self.op(op)
 
     def _differs(self, op: Op) -> bool:
-        """Whether an op is block-varying. Writes to arrays always are, because each block writes."""
+        """Whether an op is block-varying. Writes to arrays are always block-varying, because each block writes."""
         values = (*op.operands, *op.results)
         return isinstance(op, ArrayStore | TileStore) or any(map(self.differences.differs, values))
 
@@ -247,37 +249,37 @@ class Widening:
         elif isinstance(op, Tid):
             self._bind(op.results, self.b.insert(clone_op(op, {})).results)
         elif not op.results or not all(v in self.differences.varying_indices for v in op.results):
-            rule = _RULES.get(type(op)) or (_scalar if isinstance(op, SCALARS) else None)
+            rule = _RULES.get(type(op)) or (_scalar if isinstance(op, LANE_OPS) else None)
             values = rule(self, op) if rule is not None else None
             if values is None:
-                values = self.is_serial(op)
+                values = self.run_serially(op)
             for old, new in zip(op.results, values, strict=True):
                 new.name = old.name
                 self.widened[old] = new
 
     # One block at a time ---------------------------------------------------------------------------------------------
 
-    def is_serial(self, op: Op) -> list[Value]:
+    def run_serially(self, op: Op) -> list[Value]:
         """The results of an op that runs serially, block by block."""
         return self._block_by_block([v.type for v in op.results], lambda lane: lane.recompute(op))
 
     def _block_by_block(
         self, types: Sequence[Type], of_block: Callable[[Lane], Sequence[Value]]
     ) -> list[Value]:
-        """Tiles of the values that `of_block` makes in a loop over the blocks."""
-        homes = [self.buffer(self.put(TileEmpty, [], type=self.type(t))) for t in types]
+        """Tiles of the values that `of_block` returns for each block, in a loop over the blocks."""
+        buffers = [self.buffer(self.put(TileEmpty, [], type=self.type(t))) for t in types]
 
         def body(lane: Lane) -> None:
-            for home, value in zip(homes, of_block(lane), strict=True):
+            for home, value in zip(buffers, of_block(lane), strict=True):
                 lane.keep(home, value)
 
         self.for_each(body)
-        return [self.put(BufRead, [home]) for home in homes]
+        return [self.put(BufRead, [home]) for home in buffers]
 
     def for_each(self, body: Callable[[Lane], object]) -> None:
         """A loop over the blocks."""
         bounds = [self.number(n) for n in (0, self.lanes, 1)]
-        with self.inside([int32]) as region:
+        with self.region_under_construction([int32]) as region:
             (number,) = region.args
             body(Lane(self, number))
             self.b.insert(Yield([], []))
@@ -290,32 +292,32 @@ class Widening:
     # Control flow ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def inside(self, types: Sequence[Type]) -> Generator[Region]:
-        """A region under construction. Address tiles that are made inside the region are not visible after the
+    def region_under_construction(self, types: Sequence[Type]) -> Generator[Region]:
+        """A region under construction. Address tiles that are built inside the region are not visible after the
         region."""
-        region, spread = Region(types), dict(self.spread)
+        region, spread = Region(types), dict(self.index_tiles)
         outer, self.b.region = self.b.region, region
         yield region
-        self.b.region, self.spread = outer, spread
+        self.b.region, self.index_tiles = outer, spread
 
     @contextmanager
     def masked(self, mask: Value | None) -> Generator[None]:
         """A context for code that only the active blocks in `mask` execute; None for all active blocks."""
         outer = self.mask
         if mask is not None:
-            self.mask = mask if outer is None else self.like(And([], []), outer, mask)
+            self.mask = mask if outer is None else self.map_op(And([], []), outer, mask)
         yield
         self.mask = outer
 
     def write(self, buffer: Value, tile: Value, attrs: Mapping[str, Any] | None = None) -> None:
         """Write a tile of all blocks to a buffer; blocks that do not execute the current code keep their elements."""
         if self.mask is not None:
-            tile = self.chosen(self.mask, tile, self.put(BufRead, [buffer]))
+            tile = self.select(self.mask, tile, self.put(BufRead, [buffer]))
         self.b.insert(BufWrite([buffer, tile], [], attrs))
 
     def carried(self, value: Value, differs: bool) -> Value:
         """The carried form of a value: the tile, or the copy of a uniform value."""
-        return self.wide(value) if differs else self.widened[value]
+        return self.widened_value(value) if differs else self.widened[value]
 
     def _types(self, values: Sequence[Value]) -> list[Type]:
         return [self.type(v.type) if self.differences.differs(v) else v.type for v in values]
@@ -329,7 +331,7 @@ class Widening:
         varying = [self.differences.differs(v) for v in op.results]
         bounds = [self.widened[v] for v in op.bounds]
         initial = [self.carried(v, d) for v, d in zip(op.initial, varying, strict=True)]
-        with self.inside([op.index.type, *self._types(op.results)]) as body:
+        with self.region_under_construction([op.index.type, *self._types(op.results)]) as body:
             self._bind(op.body.args, body.args)
             self.region(op.body)
             self.b.insert(
@@ -343,22 +345,22 @@ class Widening:
         divergent = self.differences.divergent(op)
         initial = [self.carried(v, d) for v, d in zip(op.initial, varying, strict=True)]
         types = self._types(op.results)
-        with self.inside(types) as condition:
-            goes_on = self._continues(op, condition)
-            self.b.insert(Yield([self.any(goes_on) if divergent else goes_on], []))
-        with self.inside(types) as body:
-            goes_on = self._continues(op, body) if divergent else None
+        with self.region_under_construction(types) as condition:
+            active = self._loop_condition(op, condition)
+            self.b.insert(Yield([self.any(active) if divergent else active], []))
+        with self.region_under_construction(types) as body:
+            active = self._loop_condition(op, body) if divergent else None
             self._bind(op.body.args, body.args)
-            with self.masked(goes_on):
+            with self.masked(active):
                 self.region(op.body)
             after = [self.carried(v, d) for v, d in zip(op.body.yielded, varying, strict=True)]
-            if goes_on is not None:
-                after = [self.chosen(goes_on, a, b) for a, b in zip(after, body.args, strict=True)]
+            if active is not None:
+                after = [self.select(active, a, b) for a, b in zip(after, body.args, strict=True)]
             self.b.insert(Yield(after, []))
         loop = self.b.insert(While(initial, types, op.attrs, [condition, body], op.loc))
         self._bind(op.results, loop.results)
 
-    def _continues(self, op: While, region: Region) -> Value:
+    def _loop_condition(self, op: While, region: Region) -> Value:
         """The condition of a loop, computed from the arguments of a region."""
         self._bind(op.condition.args, region.args)
         self.region(op.condition)
@@ -367,28 +369,32 @@ class Widening:
 
     def _if(self, op: If) -> None:
         if self.differences.divergent(op):
-            condition, spread = self.wide(op.condition), self.spread
-            sides: list[list[Value]] = []
-            for region, mask in zip(op.regions, (condition, self.like(Not([], []), condition)), strict=True):
+            condition, spread = self.widened_value(op.condition), self.index_tiles
+            yielded_values: list[list[Value]] = []
+            for region, mask in zip(
+                op.regions, (condition, self.map_op(Not([], []), condition)), strict=True
+            ):
                 with self.masked(mask):
                     self.region(region)
-                sides.append([self.wide(v) for v in region.yielded])
-            self.spread = spread
-            self._bind(op.results, [self.chosen(condition, a, b) for a, b in zip(*sides, strict=True)])
+                yielded_values.append([self.widened_value(v) for v in region.yielded])
+            self.index_tiles = spread
+            self._bind(
+                op.results, [self.select(condition, a, b) for a, b in zip(*yielded_values, strict=True)]
+            )
             return
         regions: list[Region] = []
         for region in op.regions:
-            with self.inside([]) as results:
+            with self.region_under_construction([]) as results:
                 self.region(region)
-                ends = zip(region.yielded, op.results, strict=True)
-                self.b.insert(Yield([self.carried(v, self.differences.differs(r)) for v, r in ends], []))
+                pairs = zip(region.yielded, op.results, strict=True)
+                self.b.insert(Yield([self.carried(v, self.differences.differs(r)) for v, r in pairs], []))
             regions.append(results)
         branch = If([self.widened[op.condition]], self._types(op.results), op.attrs, regions, op.loc)
         self._bind(op.results, self.b.insert(branch).results)
 
 
 class Lane:
-    """The values of one block in a loop over the blocks. `lane`: the position of the block."""
+    """The values of one block in a loop over the blocks. `lane`: the index of the block in the vector."""
 
     def __init__(self, to: Widening, lane: Value) -> None:
         self.to = to
@@ -435,26 +441,26 @@ class Lane:
         mapping = {v: self.lane_value(v) for v in op.operands if v not in (operands or {})}
         return self.to.b.insert(clone_op(op, {**mapping, **(operands or {})})).results
 
-    def keep(self, home: Value, value: Value) -> None:
+    def keep(self, buffer: Value, value: Value) -> None:
         """Write the block's value to a buffer of all blocks."""
         to = self.to
         if is_element(value.type):
-            to.b.insert(BufSet([home, value, self.lane], []))
+            to.b.insert(BufSet([buffer, value, self.lane], []))
         else:
-            to.b.insert(BufWrite([self.slice(home, value.type), value], []))
+            to.b.insert(BufWrite([self.slice(buffer, value.type), value], []))
 
     def _starts(self, t: Type) -> list[Value]:
         assert isinstance(t, TileType | BufType)
         return [*(self.to.number(0) for _ in t.shape), self.lane]
 
 
-SHORT = 4
-"""The maximum number of ops that are recomputed rather than stored."""
+MAX_RECOMPUTED_OPS = 4
+"""The maximum number of ops of a map that is recomputed at each use."""
 
 
 def _is_short(op: TileMap) -> bool:
-    return len(op.function.ops) <= SHORT + 1 and all(
-        isinstance(x, (*SCALARS, Yield)) for x in op.function.ops
+    return len(op.function.ops) <= MAX_RECOMPUTED_OPS + 1 and all(
+        isinstance(x, (*LANE_OPS, Yield)) for x in op.function.ops
     )
 
 
@@ -478,122 +484,128 @@ def _tile(value: Value) -> TileType:
 # Rules: the results of an op's vector form, or None for ops that run block by block ----------------------------------
 
 
-Made = list[Value] | None
+Results = list[Value] | None
 
 
-def _scalar(w: Widening, op: Op) -> Made:
-    inputs = [w.wide(v) if w.differences.differs(v) else w.widened[v] for v in op.operands]
-    return [w.like(op, *inputs)]
+def _scalar(w: Widening, op: Op) -> Results:
+    inputs = [w.widened_value(v) if w.differences.differs(v) else w.widened[v] for v in op.operands]
+    return [w.map_op(op, *inputs)]
 
 
-def _uniform(w: Widening, op: LaneUniform) -> Made:
-    return [w.wide(op.value)]
+def _uniform(w: Widening, op: LaneUniform) -> Results:
+    return [w.widened_value(op.value)]
 
 
-def _full(w: Widening, op: TileFull) -> Made:
-    number = w.wide(op.value)
-    w.repeated[op.result] = lambda: w.across(number, op.shape)
+def _full(w: Widening, op: TileFull) -> Results:
+    number = w.widened_value(op.value)
+    w.recomputed[op.result] = lambda: w.broadcast_per_block(number, op.shape)
     return [number]
 
 
-def _map(w: Widening, op: TileMap) -> Made:
+def _map(w: Widening, op: TileMap) -> Results:
     shape = _tile(op.result).shape
     inputs: list[Value] = []
     for v in op.inputs:
         if isinstance(v.type, TileType):
-            inputs.append(w.wide(v))
+            inputs.append(w.widened_value(v))
         else:
-            inputs.append(w.across(w.wide(v), shape) if w.differences.differs(v) else w.widened[v])
+            inputs.append(
+                w.broadcast_per_block(w.widened_value(v), shape) if w.differences.differs(v) else w.widened[v]
+            )
     return [w.put(TileMap, inputs, [clone_region(op.function, {})])]
 
 
-def _broadcast(w: Widening, op: TileBroadcast) -> Made:
-    tile = w.wide(op.tile)
-    w.repeated[op.result] = lambda: w.put(TileBroadcast, [tile], shape=(*op.shape, w.lanes))
+def _broadcast(w: Widening, op: TileBroadcast) -> Results:
+    tile = w.widened_value(op.tile)
+    w.recomputed[op.result] = lambda: w.put(TileBroadcast, [tile], shape=(*op.shape, w.lanes))
     return [tile]
 
 
-def _reshape(w: Widening, op: TileReshape) -> Made:
-    return [w.put(TileReshape, [w.wide(op.tile)], shape=(*op.shape, w.lanes))]
+def _reshape(w: Widening, op: TileReshape) -> Results:
+    return [w.put(TileReshape, [w.widened_value(op.tile)], shape=(*op.shape, w.lanes))]
 
 
-def _permute(w: Widening, op: TilePermute) -> Made:
-    return [w.put(TilePermute, [w.wide(op.tile)], perm=(*op.perm, len(op.perm)))]
+def _permute(w: Widening, op: TilePermute) -> Results:
+    return [w.put(TilePermute, [w.widened_value(op.tile)], perm=(*op.perm, len(op.perm)))]
 
 
-def _slice(w: Widening, op: TileSlice) -> Made:
+def _slice(w: Widening, op: TileSlice) -> Results:
     if any(map(w.differences.differs, op.starts)):
         return None
-    return [w.part(w.wide(op.tile), [w.widened[v] for v in op.starts], op.shape, op.dims, op.steps)]
+    return [w.part(w.widened_value(op.tile), [w.widened[v] for v in op.starts], op.shape, op.dims, op.steps)]
 
 
-def _extract(w: Widening, op: TileExtract) -> Made:
+def _extract(w: Widening, op: TileExtract) -> Results:
     indices, rank = op.indices, len(_tile(op.tile).shape)
     if any(map(w.differences.differs, indices)) or len(indices) != rank:
         return None
-    return [w.part(w.wide(op.tile), [w.widened[v] for v in indices], (), (), ())]
+    return [w.part(w.widened_value(op.tile), [w.widened[v] for v in indices], (), (), ())]
 
 
-def _gather(w: Widening, op: TileGather) -> Made:
+def _gather(w: Widening, op: TileGather) -> Results:
     if w.differences.differs(op.index):
         return None
-    return [w.put(TileGather, [w.wide(op.tile), w.widened[op.index]], axis=op.axis)]
+    return [w.put(TileGather, [w.widened_value(op.tile), w.widened[op.index]], axis=op.axis)]
 
 
-def _concat(w: Widening, op: TileConcat) -> Made:
-    return [w.put(TileConcat, [w.wide(v) for v in op.tiles], axis=op.axis)]
+def _concat(w: Widening, op: TileConcat) -> Results:
+    return [w.put(TileConcat, [w.widened_value(v) for v in op.tiles], axis=op.axis)]
 
 
-def _matmul(w: Widening, op: TileMatmul) -> Made:
+def _matmul(w: Widening, op: TileMatmul) -> Results:
     """A chain of multiply-adds for each element in order of increasing k, as in the matmul of a single block."""
     a, b, c = _tile(op.a), _tile(op.b), _tile(op.c)
     scalar = scalar_of(c.dtype)
-    plain = all(isinstance(v.owner, Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
-    if not plain or {a.dtype, b.dtype} != {c.dtype} or scalar.bits < 32:
+    is_unscaled = all(isinstance(v.owner, Const) and v.owner.value == 1 for v in (op.alpha, op.beta))
+    if not is_unscaled or {a.dtype, b.dtype} != {c.dtype} or scalar.bits < 32:
         return None
-    return [w.put(TileMatmulInLanes, [w.wide(v) for v in (op.a, op.b, op.c)])]
+    return [w.put(TileMatmulInLanes, [w.widened_value(v) for v in (op.a, op.b, op.c)])]
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-PIECE = 16
+MIN_TRANSPOSED_BYTES = 16
 """The minimum number of adjacent bytes of a tile that are transposed between an array and registers."""
 
 
-def _load(w: Widening, op: TileLoad) -> Made:
-    """Load the tiles of all blocks. If all tiles are in bounds and their rows are contiguous, they are transposed in
-    registers; otherwise they are loaded one after the other."""
+def _load(w: Widening, op: TileLoad) -> Results:
+    """Load the tiles of all blocks. If all tiles are in bounds with contiguous rows, the tiles are transposed in
+    registers; otherwise they are loaded serially."""
     t = _tile(op.result)
-    at = _addresses(w, op, t)
-    if at is None:
+    tile_addresses = _addresses(w, op, t)
+    if tile_addresses is None:
         return None
-    with w.inside([]) as in_bounds:
-        loaded = w.put(TileLoadInLanes, [at.addresses, *at.strides], type=w.type(TileType(t.dtype, at.shape)))
+    with w.region_under_construction([]) as in_bounds:
+        loaded = w.put(
+            TileLoadInLanes,
+            [tile_addresses.addresses, *tile_addresses.strides],
+            type=w.type(TileType(t.dtype, tile_addresses.shape)),
+        )
         w.b.insert(Yield([w.put(TileReshape, [loaded], shape=(*t.shape, w.lanes))], []))
-    with w.inside([]) as single:
-        w.b.insert(Yield(w.is_serial(op), []))
-    return w.b.insert(If([at.adjacent], [w.type(t)], None, [in_bounds, single], op.loc)).results
+    with w.region_under_construction([]) as single:
+        w.b.insert(Yield(w.run_serially(op), []))
+    return w.b.insert(If([tile_addresses.adjacent], [w.type(t)], None, [in_bounds, single], op.loc)).results
 
 
-def _store(w: Widening, op: TileStore) -> Made:
-    """Store the tiles of all blocks, transposed in registers or one after the other, as `_load` loads them."""
-    at, tile = _addresses(w, op, _tile(op.tile)), w.wide(op.tile)
+def _store(w: Widening, op: TileStore) -> Results:
+    """Store the tiles of all blocks, transposed in registers or serially, like `_load`."""
+    tile_addresses, tile = _addresses(w, op, _tile(op.tile)), w.widened_value(op.tile)
 
-    def one_by_one() -> None:
+    def store_serially() -> None:
         w.for_each(lambda lane: lane.recompute(op, {op.tile: lane.slice(tile, op.tile.type)}))
 
-    if at is None:
-        one_by_one()
+    if tile_addresses is None:
+        store_serially()
         return []
-    with w.inside([]) as in_bounds:
-        tiles = w.put(TileReshape, [tile], shape=(*at.shape, w.lanes))
-        w.b.insert(TileStoreInLanes([tiles, at.addresses, *at.strides], []))
+    with w.region_under_construction([]) as in_bounds:
+        tiles = w.put(TileReshape, [tile], shape=(*tile_addresses.shape, w.lanes))
+        w.b.insert(TileStoreInLanes([tiles, tile_addresses.addresses, *tile_addresses.strides], []))
         w.b.insert(Yield([], []))
-    with w.inside([]) as single:
-        one_by_one()
+    with w.region_under_construction([]) as single:
+        store_serially()
         w.b.insert(Yield([], []))
-    w.b.insert(If([at.adjacent], [], None, [in_bounds, single], op.loc))
+    w.b.insert(If([tile_addresses.adjacent], [], None, [in_bounds, single], op.loc))
     return []
 
 
@@ -612,40 +624,45 @@ class Addresses:
 def _addresses(w: Widening, op: TileLoad | TileStore, t: TileType) -> Addresses | None:
     """The addresses of the tiles of an access; None for tiles that are not transposed in registers."""
     scalar, size = scalar_of(t.dtype), prod(t.shape)
-    if components(t.dtype) != 1 or scalar.bits < 32 or size * scalar.bits < PIECE * 8:
+    if components(t.dtype) != 1 or scalar.bits < 32 or size * scalar.bits < MIN_TRANSPOSED_BYTES * 8:
         return None
-    short = t.shape[-1] * scalar.bits < w.vector_bytes * 8
-    shape = (size,) if short else t.shape
-    home = w.buffer(w.put(TileEmpty, [], type=TileType(int64, (w.lanes,))))
+    has_short_rows = t.shape[-1] * scalar.bits < w.vector_bytes * 8
+    shape = (size,) if has_short_rows else t.shape
+    address_buffer = w.buffer(w.put(TileEmpty, [], type=TileType(int64, (w.lanes,))))
     types: list[Type] = [bool_, *[int64] * (len(shape) - 1)]
     zeros = [w.put(Const, [], value=0, type=int64) for _ in types[1:]]
     bounds = [w.number(n) for n in (0, w.lanes, 1)]
-    with w.inside([int32, *types]) as region:
+    with w.region_under_construction([int32, *types]) as region:
         number, all_adjacent, *_ = region.args
         lane = Lane(w, number)
         operands = [lane.lane_value(v) for v in (op.array, *op.offset)]
-        attrs = {"shape": t.shape, "packed": short, "bounds_check": op.bounds_check, "aligned": op.aligned}
+        attrs = {
+            "shape": t.shape,
+            "packed": has_short_rows,
+            "bounds_check": op.bounds_check,
+            "aligned": op.aligned,
+        }
         adjacent, address, *strides = w.b.insert(TileAddress.typed(operands, attrs)).results
-        w.b.insert(BufSet([home, address, number], []))
+        w.b.insert(BufSet([address_buffer, address, number], []))
         w.b.insert(Yield([w.put(And, [all_adjacent, adjacent]), *strides[: len(zeros)]], []))
     initial = [w.put(Const, [], value=True, type=bool_), *zeros]
     adjacent, *strides = w.b.insert(For([*bounds, *initial], types, None, [region], op.loc)).results
-    return Addresses(adjacent, w.put(BufRead, [home]), shape, strides)
+    return Addresses(adjacent, w.put(BufRead, [address_buffer]), shape, strides)
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------
 
 
-def _buf_new(w: Widening, op: BufNew) -> Made:
-    return [w.put(BufNew, [w.wide(op.tile)], **op.attrs)]
+def _buf_new(w: Widening, op: BufNew) -> Results:
+    return [w.put(BufNew, [w.widened_value(op.tile)], **op.attrs)]
 
 
-def _buf_read(w: Widening, op: BufRead) -> Made:
+def _buf_read(w: Widening, op: BufRead) -> Results:
     return [w.put(BufRead, [w.widened[op.buffer]])]
 
 
-def _buf_write(w: Widening, op: BufWrite) -> Made:
-    w.write(w.widened[op.buffer], w.wide(op.tile), op.attrs)
+def _buf_write(w: Widening, op: BufWrite) -> Results:
+    w.write(w.widened[op.buffer], w.widened_value(op.tile), op.attrs)
     return []
 
 
@@ -661,13 +678,13 @@ def _view(w: Widening, buffer: Value, starts: Sequence[Value], attrs: Mapping[st
     )
 
 
-def _buf_view(w: Widening, op: BufView) -> Made:
+def _buf_view(w: Widening, op: BufView) -> Results:
     if any(map(w.differences.differs, op.starts)):
-        raise OneByOne("a part of a tile is modified at an index that differs between blocks")
+        raise NotVectorisable("a part of a tile is modified at an index that differs between blocks")
     return [_view(w, w.widened[op.buffer], op.starts, op.attrs)]
 
 
-def _buf_reshape(w: Widening, op: BufReshape) -> Made:
+def _buf_reshape(w: Widening, op: BufReshape) -> Results:
     return [w.put(BufReshape, [w.widened[op.buffer]], shape=(*op.shape, w.lanes))]
 
 
@@ -679,20 +696,20 @@ def _element_view(w: Widening, op: BufGet | BufSet) -> Value | None:
     return _view(w, w.widened[op.buffer], op.indices, {"shape": (), "dims": (), "steps": ()})
 
 
-def _buf_get(w: Widening, op: BufGet) -> Made:
+def _buf_get(w: Widening, op: BufGet) -> Results:
     view = _element_view(w, op)
     return None if view is None else [w.put(BufRead, [view])]
 
 
-def _buf_set(w: Widening, op: BufSet) -> Made:
+def _buf_set(w: Widening, op: BufSet) -> Results:
     view = _element_view(w, op)
     if view is None:
         return None
-    w.write(view, w.wide(op.value))
+    w.write(view, w.widened_value(op.value))
     return []
 
 
-_RULES: dict[type[Op], Callable[[Widening, Any], Made]] = {
+_RULES: dict[type[Op], Callable[[Widening, Any], Results]] = {
     LaneUniform: _uniform,
     TileFull: _full,
     TileMap: _map,

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from math import prod
 
 from tegula.codegen.atomics import atomic_element
-from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
+from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
 from tegula.codegen.gpu.control import emit_if, run_conditionally, select_branch
 from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
@@ -21,11 +21,11 @@ from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.overlap import array_root
 from tegula.types import DType, ElementType, TileType, components, element_bytes, int32, scalar_of
 
-WIDEST = 16
+MAX_ACCESS_BYTES = 16
 """The maximum size of an access in bytes."""
-ROWS = 4
-"""The number of rows of an array whose addresses a thread keeps in registers."""
-FAR = 1 << 30
+MAX_ROW_ADDRESSES = 4
+"""The maximum number of rows of an array whose addresses a thread keeps in registers."""
+MAX_DISTANCE = 1 << 30
 """A distance larger than any dimension of a tile."""
 
 
@@ -34,33 +34,35 @@ FAR = 1 << 30
 
 def load(s: GpuState, *ops: TileLoad) -> None:
     """Lower loads of tiles from arrays, all under one branch. Elements out of bounds are the fill value."""
-    widths = [_scalars(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
+    widths = [_scalars_per_access(s, op, s.layouts[op.result], s.arrays[op.array]) for op in ops]
     fits, types = "true", list[str]()
     for op, width in zip(ops, widths, strict=True):
         layout, array = s.layouts[op.result], s.arrays[op.array]
-        fits = _and(s, fits, _whole_and_aligned(s, op, array, width))
-        packs = _packs(array.dtype, width)
+        fits = _and(s, fits, _is_full_and_aligned(s, op, array, width))
+        packs = _scalars_per_word(array.dtype, width)
         types += ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
 
-    def wide() -> list[str]:
-        return [x for op, width in zip(ops, widths, strict=True) for x in _wide_load(s, op, width)]
+    def emit_unmasked() -> list[str]:
+        return [x for op, width in zip(ops, widths, strict=True) for x in _unmasked_load(s, op, width)]
 
-    def careful() -> list[str]:
-        return [x for op, width in zip(ops, widths, strict=True) for x in _careful_load(s, op, width)]
+    def emit_masked() -> list[str]:
+        return [x for op, width in zip(ops, widths, strict=True) for x in _masked_load(s, op, width)]
 
-    registers = wide() if fits == "true" else select_branch(s, fits, types, wide, careful)
+    registers = (
+        emit_unmasked() if fits == "true" else select_branch(s, fits, types, emit_unmasked, emit_masked)
+    )
     for op, width in zip(ops, widths, strict=True):
         array = s.arrays[op.array]
-        packs = _packs(array.dtype, width)
+        packs = _scalars_per_word(array.dtype, width)
         count = s.layouts[op.result].register_count // packs if packs else len(s.types(op.result))
         own_registers, registers = registers[:count], registers[count:]
         s.bind(op.result, unpacked(s, own_registers, scalar_of(array.dtype)) if packs else own_registers)
 
 
-def _careful_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of a tile that may be partly out of bounds, packed in words if `_packs`."""
+def _masked_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
+    """All registers of a tile that may be partly out of bounds, packed in words if `_scalars_per_word`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
-    packs, fill = _packs(array.dtype, width), s.components(op.fill)
+    packs, fill = _scalars_per_word(array.dtype, width), s.components(op.fill)
     values: list[str] = []
     types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
     in_array = _in_array(s, op, layout, array)
@@ -79,31 +81,31 @@ def store(s: GpuState, *ops: TileStore) -> None:
     """Store tiles of one layout to arrays, in order and all under one branch. Elements out of bounds and elements of
     absent lanes are dropped."""
     layout = s.layouts[ops[0].tile]
-    widths = [_scalars(s, op, layout, s.arrays[op.array]) for op in ops]
+    widths = [_scalars_per_access(s, op, layout, s.arrays[op.array]) for op in ops]
     fits = "true"
     for op, width in zip(ops, widths, strict=True):
-        fits = _and(s, fits, _whole_and_aligned(s, op, s.arrays[op.array], width))
+        fits = _and(s, fits, _is_full_and_aligned(s, op, s.arrays[op.array], width))
 
-    def wide() -> list[str]:
+    def emit_unmasked() -> list[str]:
         for op, width in zip(ops, widths, strict=True):
-            _wide_store(s, op, width)
+            _unmasked_store(s, op, width)
         return []
 
-    def careful() -> list[str]:
+    def emit_masked() -> list[str]:
         for op in ops:
-            _careful_store(s, op)
+            _masked_store(s, op)
         return []
 
     def act() -> None:
         if fits == "true":
-            wide()
+            emit_unmasked()
         else:
-            select_branch(s, fits, [], wide, careful)
+            select_branch(s, fits, [], emit_unmasked, emit_masked)
 
     emit_if(s, s.owner(layout), act)
 
 
-def _careful_store(s: GpuState, op: TileStore) -> None:
+def _masked_store(s: GpuState, op: TileStore) -> None:
     tile, array = op.tile, s.arrays[op.array]
     layout = s.layouts[tile]
     in_array = _in_array(s, op, layout, array)
@@ -146,34 +148,34 @@ def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Ca
         return lambda register: "true"
     ends: list[tuple[str, str]] = []
     for offset, base, length in zip(offsets(s, op), s.base(layout), array.shape, strict=True):
-        after = _distance(s, s.code.emit(f"sub i64 {length}, {offset}"), base)
-        first = "" if offset.isdecimal() else _distance(s, s.code.emit(f"sub i64 0, {offset}"), base)
+        after = _clamped_distance(s, s.code.emit(f"sub i64 {length}, {offset}"), base)
+        first = "" if offset.isdecimal() else _clamped_distance(s, s.code.emit(f"sub i64 0, {offset}"), base)
         ends.append((first, after))
-    known: dict[tuple[int, int], str] = {}
+    cached_tests: dict[tuple[int, int], str] = {}
 
     def test(d: int, k: int) -> str:
-        if (d, k) not in known:
+        if (d, k) not in cached_tests:
             first, after = ends[d]
             ok = s.code.emit(f"icmp sgt i32 {after}, {k}")
-            known[d, k] = _and(s, ok, s.code.emit(f"icmp sle i32 {first}, {k}")) if first else ok
-        return known[d, k]
+            cached_tests[d, k] = _and(s, ok, s.code.emit(f"icmp sle i32 {first}, {k}")) if first else ok
+        return cached_tests[d, k]
 
-    def inside(register: int) -> str:
+    def in_bounds(register: int) -> str:
         ok = "true"
         for d, k in enumerate(layout.register_offsets(register)):
             ok = _and(s, ok, test(d, k))
         return ok
 
-    return inside
+    return in_bounds
 
 
-def _distance(s: GpuState, index: str, base: str) -> str:
+def _clamped_distance(s: GpuState, index: str, base: str) -> str:
     """The distance of a position (i64, relative to the tile's start) from the thread's first coordinate, an i32 clamped
-    to `FAR`."""
-    index = s.code.emit(f"call i64 @llvm.smax.i64(i64 {index}, i64 {-FAR})")
-    index = s.code.emit(f"call i64 @llvm.smin.i64(i64 {index}, i64 {FAR})")
-    near = s.code.emit(f"trunc i64 {index} to i32")
-    return s.code.emit(f"sub i32 {near}, {s.code.emit(f'trunc i64 {base} to i32')}")
+    to `MAX_DISTANCE`."""
+    index = s.code.emit(f"call i64 @llvm.smax.i64(i64 {index}, i64 {-MAX_DISTANCE})")
+    index = s.code.emit(f"call i64 @llvm.smin.i64(i64 {index}, i64 {MAX_DISTANCE})")
+    clamped = s.code.emit(f"trunc i64 {index} to i32")
+    return s.code.emit(f"sub i32 {clamped}, {s.code.emit(f'trunc i64 {base} to i32')}")
 
 
 def _and(s: GpuState, a: str, b: str) -> str:
@@ -188,50 +190,56 @@ def _partial(tile: Value) -> bool:
 
 
 def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
-    """The number of scalars of one access: as many as the layout keeps adjacent and the array's alignment allows."""
+    """The number of scalars of one access: the maximum for which the layout has adjacent elements and the array's
+    alignment is sufficient."""
     if components(array.dtype) != 1 or not array.contiguous:
         return 1
     parameter = array_root(op.array)
     access = s.kernel.access[s.kernel.params.index(parameter)]
     size = element_bytes(array.dtype)
     width = 1
-    max_width = min(WIDEST, access.align if access is not None else size) // size
+    max_width = min(MAX_ACCESS_BYTES, access.align if access is not None else size) // size
     while width * 2 <= max_width and layout.vector % (width * 2) == 0 and layout.shape[-1] % (width * 2) == 0:
         width *= 2
     return width
 
 
-def _scalars(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
-    """The number of scalars of one access, as `_width`; elements of several components have one access if their number
-    is a power of two."""
-    each, scalar = components(array.dtype), scalar_of(array.dtype)
-    if each == 1 or not array.contiguous or scalar.bits < WORD or each & (each - 1):
+def _scalars_per_access(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
+    """The number of scalars of one access, like `_width`; elements whose number of components is a power of two have
+    one access."""
+    component_count, scalar = components(array.dtype), scalar_of(array.dtype)
+    if (
+        component_count == 1
+        or not array.contiguous
+        or scalar.bits < WORD
+        or component_count & (component_count - 1)
+    ):
         return _width(s, op, layout, array)
     access = s.kernel.access[s.kernel.params.index(array_root(op.array))]
-    most = min(WIDEST, access.align if access is not None else 1) * 8 // scalar.bits
-    if each > most:
+    max_width = min(MAX_ACCESS_BYTES, access.align if access is not None else 1) * 8 // scalar.bits
+    if component_count > max_width:
         return 1
     elements = 1
     while (
-        elements * 2 * each <= most
+        elements * 2 * component_count <= max_width
         and layout.vector % (elements * 2) == 0
         and layout.shape[-1] % (elements * 2) == 0
     ):
         elements *= 2
-    return elements * each
+    return elements * component_count
 
 
-def _whole_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
+def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
     """Whether the tile is in bounds and aligned for accesses of `width` scalars: a uniform i1, or "true"."""
-    ok = inside(s, op) if needs_bounds(s, op) else "true"
+    ok = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
     if width > 1:
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
-        rest = s.code.emit(f"and i64 {address}, {width * scalar_of(array.dtype).bits // 8 - 1}")
-        ok = _and(s, ok, s.code.emit(f"icmp eq i64 {rest}, 0"))
+        misalignment = s.code.emit(f"and i64 {address}, {width * scalar_of(array.dtype).bits // 8 - 1}")
+        ok = _and(s, ok, s.code.emit(f"icmp eq i64 {misalignment}, 0"))
     return ok
 
 
-def _pieces(layout: Layout, width: int) -> Iterator[int]:
+def _first_registers(layout: Layout, width: int) -> Iterator[int]:
     """The first register of each access."""
     yield from range(0, layout.register_count, width)
 
@@ -239,13 +247,13 @@ def _pieces(layout: Layout, width: int) -> Iterator[int]:
 def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
     """The address of each access, by the access's first register.
 
-    Addresses in one of the last `ROWS` rows are the row's first address plus a constant, which is part of the
-    instruction. The first address of a row is the first address of the previous row plus a number of strides, which
+    Addresses in one of the last `MAX_ROW_ADDRESSES` rows are the row's first address plus a constant, which is part of
+    the instruction. The first address of a row is the first address of the previous row plus a number of strides, which
     takes fewer registers than a multiplication."""
     last, size = len(layout.shape) - 1, element_bytes(array.dtype)
     pointers: dict[int, str] = {}
     rows: dict[tuple[int, ...], tuple[tuple[int, ...], str]] = {}
-    for r in _pieces(layout, width):
+    for r in _first_registers(layout, width):
         offsets = layout.register_offsets(r)
         row = offsets[:-1] if array.contiguous else offsets
         if not rows:
@@ -258,17 +266,17 @@ def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width
             pointers[r] = pointer
         if row not in rows:
             rows[row] = offsets, pointers[r]
-            if len(rows) > ROWS:
+            if len(rows) > MAX_ROW_ADDRESSES:
                 del rows[next(iter(rows))]
     return pointers
 
 
-def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of a tile that is in bounds, packed in words if `_packs`."""
+def _unmasked_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
+    """All registers of a tile that is in bounds, packed in words if `_scalars_per_word`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     scalar, elements = scalar_of(array.dtype), max(1, width // components(array.dtype))
     fill = list(s.components(op.fill)) * elements
-    packs = _packs(array.dtype, width)
+    packs = _scalars_per_word(array.dtype, width)
     types = [register_type(scalar, 1)] * len(fill)
     if packs:
         types, fill = ["i32"] * (width // packs), packed(s, fill, scalar)
@@ -286,7 +294,7 @@ def _wide_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     return values
 
 
-def _wide_store(s: GpuState, op: TileStore, width: int) -> None:
+def _unmasked_store(s: GpuState, op: TileStore, width: int) -> None:
     tile, array = op.tile, s.arrays[op.array]
     layout, registers, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
     elements = 1 if over_lanes else max(1, width // components(array.dtype))
@@ -314,12 +322,12 @@ def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str
 
 def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> None:
     """Store adjacent scalars by one aligned access."""
-    one, vector = memory_type(dtype), "poison"
-    t = vector_of(one, len(values))
+    scalar_type, vector = memory_type(dtype), "poison"
+    t = vector_of(scalar_type, len(values))
     if dtype.is_bool:
         values = [s.code.emit(f"zext i1 {v} to i8") for v in values]
     for k, v in enumerate(values):
-        vector = s.code.emit(f"insertelement {t} {vector}, {one} {v}, i32 {k}")
+        vector = s.code.emit(f"insertelement {t} {vector}, {scalar_type} {v}, i32 {k}")
     s.code.line(f"store {t} {vector}, ptr {pointer}, align {len(values) * dtype.bits // 8}")
 
 
@@ -329,38 +337,49 @@ WORD = 32
 """The width of a register in bits."""
 
 
-def _packs(dtype: ElementType, width: int) -> int:
-    """The number of scalars of an access of `width` that stay packed in a word between the load and their uses; 0 if
-    each scalar has a register. Phis of unpacked narrow scalars would move each to a register, and widen it there."""
+def _scalars_per_word(dtype: ElementType, width: int) -> int:
+    """The number of scalars per word of an access of `width` scalars, if the scalars remain packed between the load and
+    their uses; 0 if each scalar has a register. Phis of unpacked narrow scalars would move each scalar to a register
+    and widen it."""
     scalar = scalar_of(dtype)
-    per = WORD // scalar.bits
-    return per if width > 1 and per > 1 and width % per == 0 and not scalar.is_bool else 0
+    scalars_per_word = WORD // scalar.bits
+    return (
+        scalars_per_word
+        if width > 1 and scalars_per_word > 1 and width % scalars_per_word == 0 and not scalar.is_bool
+        else 0
+    )
 
 
 def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
     """Narrow scalars packed into words, the first in the lowest bits."""
     code, scalar = s.code, scalar_of(dtype)
-    per, one = WORD // scalar.bits, register_type(scalar, 1)
+    scalars_per_word, scalar_type = WORD // scalar.bits, register_type(scalar, 1)
     words: list[str] = []
-    for k in range(0, len(values), per):
+    for k in range(0, len(values), scalars_per_word):
         vector = "poison"
-        for at, value in enumerate(values[k : k + per]):
-            vector = code.emit(f"insertelement {vector_of(one, per)} {vector}, {one} {value}, i32 {at}")
-        words.append(code.emit(f"bitcast {vector_of(one, per)} {vector} to i32"))
+        for lane, value in enumerate(values[k : k + scalars_per_word]):
+            vector = code.emit(
+                f"insertelement {vector_of(scalar_type, scalars_per_word)} {vector}, {scalar_type} {value}, i32 {lane}"
+            )
+        words.append(code.emit(f"bitcast {vector_of(scalar_type, scalars_per_word)} {vector} to i32"))
     return words
 
 
 def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
     """The scalars of packed words, by shifts, which LLVM merges with widening conversions. The load of the words is
     hidden from LLVM, which would load scalars instead, and ptxas would then extract each scalar by an instruction."""
-    code, one, bits = s.code, register_type(scalar, 1), scalar.bits
+    code, scalar_type, bits = s.code, register_type(scalar, 1), scalar.bits
     values: list[str] = []
     for loaded in words:
         word = code.emit(f'call i32 asm "", "=r,0"(i32 {loaded})')
-        for at in range(0, WORD, bits):
-            low = code.emit(f"lshr i32 {word}, {at}") if at else word
-            narrow = code.emit(f"trunc i32 {low} to i{bits}")
-            values.append(narrow if one == f"i{bits}" else code.emit(f"bitcast i{bits} {narrow} to {one}"))
+        for shift in range(0, WORD, bits):
+            shifted = code.emit(f"lshr i32 {word}, {shift}") if shift else word
+            narrow = code.emit(f"trunc i32 {shifted} to i{bits}")
+            values.append(
+                narrow
+                if scalar_type == f"i{bits}"
+                else code.emit(f"bitcast i{bits} {narrow} to {scalar_type}")
+            )
     return values
 
 
@@ -377,7 +396,7 @@ def async_copy(s: GpuState, op: AsyncCopy) -> None:
 def _start_copies(s: GpuState, op: AsyncCopy) -> None:
     view, array = s.buffers[op.buffer], s.arrays[op.array]
     size = element_bytes(array.dtype)
-    layout = blocked(view.shape, s.threads, WIDEST // size)
+    layout = blocked(view.shape, s.threads, MAX_ACCESS_BYTES // size)
     access = op
     width = _width(s, access, layout, array)
     if not all(k * size % (width * size) == 0 for k in view.strides[:-1]) or width * size < 4:
@@ -392,37 +411,41 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
             emit_if(s, s.holds(layout, r), piece)
         return []
 
-    def edge() -> list[str]:
-        for r in _pieces(layout, width):
+    def emit_partial() -> list[str]:
+        for r in _first_registers(layout, width):
 
             def piece(r: int = r) -> None:
                 indices = _indices(s, access, layout, r)
-                inside = _bytes_inside(s, indices, array, width)
+                byte_count = _bytes_in_bounds(s, indices, array, width)
                 pointer = array_pointer(s, array, indices)
-                _copy_piece(s, layout, array, view, width, r, pointer, inside)
+                _copy_piece(s, layout, array, view, width, r, pointer, byte_count)
 
             emit_if(s, s.holds(layout, r), piece)
         return []
 
-    def careful() -> list[str]:
+    def emit_masked() -> list[str]:
         _copy_elements(s, access, array, view)
         return []
 
-    def of_owners(copy: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    def by_owners(copy: Callable[[], list[str]]) -> Callable[[], list[str]]:
         return lambda: run_conditionally(s, s.owner(layout), [], copy, [])
 
     if width == 1:
-        careful()
+        emit_masked()
         return
     address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, access))} to i64")
-    rest = s.code.emit(f"and i64 {address}, {width * size - 1}")
-    aligned = s.code.emit(f"icmp eq i64 {rest}, 0")
+    misalignment = s.code.emit(f"and i64 {address}, {width * size - 1}")
+    aligned = s.code.emit(f"icmp eq i64 {misalignment}, 0")
     if not needs_bounds(s, access):
-        select_branch(s, aligned, [], of_owners(emit_full), careful)
+        select_branch(s, aligned, [], by_owners(emit_full), emit_masked)
         return
-    fits = _and(s, _tile_inside(s, access, view.shape, array), aligned)
+    fits = _and(s, _is_in_bounds(s, access, view.shape, array), aligned)
     select_branch(
-        s, fits, [], of_owners(emit_full), lambda: select_branch(s, aligned, [], of_owners(edge), careful)
+        s,
+        fits,
+        [],
+        by_owners(emit_full),
+        lambda: select_branch(s, aligned, [], by_owners(emit_partial), emit_masked),
     )
 
 
@@ -439,10 +462,10 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
         return list(memory.load_element(array_pointer(s, array, indices), array.dtype))
 
     with s.code.loop(s.lane, str(total), str(s.threads), [], s.rolled()) as loop:
-        index, left = list[str](), loop.index
+        index, remaining = list[str](), loop.index
         for n in reversed(view.shape):
-            index.append(s.code.emit(f"urem i64 {left}, {n}"))
-            left = memory.quotient(left, n)
+            index.append(s.code.emit(f"urem i64 {remaining}, {n}"))
+            remaining = memory.quotient(remaining, n)
         index.reverse()
         indices = [memory.add(o, i) for o, i in zip(offsets(s, access), index, strict=True)]
         ok = "true"
@@ -452,7 +475,7 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
         memory.store_view(view, index, tuple(values), 1)
 
 
-def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayAt) -> str:
+def _is_in_bounds(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayAt) -> str:
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
         fits = s.code.emit(f"icmp sle i64 {offset}, {s.code.emit(f'sub i64 {length}, {n}')}")
@@ -460,29 +483,36 @@ def _tile_inside(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: Arr
     return ok
 
 
-def _bytes_inside(s: GpuState, indices: list[str], array: ArrayAt, width: int) -> str:
+def _bytes_in_bounds(s: GpuState, indices: list[str], array: ArrayAt, width: int) -> str:
     """The number of bytes of an access that are in bounds, an i32."""
     code, size = s.code, element_bytes(array.dtype)
     ok = code.emit(f"icmp sge i64 {indices[-1]}, 0")
     for i, n in zip(indices[:-1], array.shape[:-1], strict=True):
         ok = _and(s, ok, code.emit(f"icmp ult i64 {i}, {n}"))
-    left = code.emit(f"mul i64 {code.emit(f'sub i64 {array.shape[-1]}, {indices[-1]}')}, {size}")
-    left = code.emit(f"call i64 @llvm.smin.i64(i64 {left}, i64 {width * size})")
-    left = code.emit(f"call i64 @llvm.smax.i64(i64 {left}, i64 0)")
-    return code.emit(f"trunc i64 {code.emit(f'select i1 {ok}, i64 {left}, i64 0')} to i32")
+    remaining_bytes = code.emit(f"mul i64 {code.emit(f'sub i64 {array.shape[-1]}, {indices[-1]}')}, {size}")
+    remaining_bytes = code.emit(f"call i64 @llvm.smin.i64(i64 {remaining_bytes}, i64 {width * size})")
+    remaining_bytes = code.emit(f"call i64 @llvm.smax.i64(i64 {remaining_bytes}, i64 0)")
+    return code.emit(f"trunc i64 {code.emit(f'select i1 {ok}, i64 {remaining_bytes}, i64 0')} to i32")
 
 
 def _copy_piece(
-    s: GpuState, layout: Layout, array: ArrayAt, view: View, width: int, r: int, pointer: str, inside: str
+    s: GpuState,
+    layout: Layout,
+    array: ArrayAt,
+    view: View,
+    width: int,
+    r: int,
+    pointer: str,
+    bytes_in_bounds: str,
 ) -> None:
-    """One asynchronous copy of `width` elements; bytes after the first `inside` are filled with 0."""
+    """One asynchronous copy of `width` elements; bytes after the first `bytes_in_bounds` are filled with 0."""
     code, size = s.code, width * element_bytes(array.dtype)
     source = code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(1)")
     target = code.emit(f"addrspacecast ptr {s.memory.at(view, s.index(layout, r))} to ptr addrspace(3)")
-    name = f"@llvm.nvvm.cp.async.{'cg' if size == WIDEST else 'ca'}.shared.global.{size}"
+    name = f"@llvm.nvvm.cp.async.{'cg' if size == MAX_ACCESS_BYTES else 'ca'}.shared.global.{size}"
     operands = f"ptr addrspace(3) {target}, ptr addrspace(1) {source}"
-    if inside:
-        code.line(f"call void {name}.s({operands}, i32 {inside})")
+    if bytes_in_bounds:
+        code.line(f"call void {name}.s({operands}, i32 {bytes_in_bounds})")
     else:
         code.line(f"call void {name}({operands})")
 
@@ -494,14 +524,14 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
     """The registers of a thread's elements of a buffer. Padding registers hold zeros."""
     width = _shared_width(view, layout) if aligned else 1
     scalar, none = scalar_of(view.dtype), zeros(view.dtype)
-    packs = _packs(view.dtype, width)
+    packs = _scalars_per_word(view.dtype, width)
     types, fill = [register_type(scalar, 1)] * (width * len(none)), list(none) * width
     if packs:
         types, fill = ["i32"] * (width // packs), ["0"] * (width // packs)
     registers: Registers = []
     moves = [d for d, stride in enumerate(view.strides) if stride]
-    known: dict[tuple[int, ...], list[str]] = {}
-    for r in _pieces(layout, width):
+    cached_tests: dict[tuple[int, ...], list[str]] = {}
+    for r in _first_registers(layout, width):
 
         def act(r: int = r) -> list[str]:
             pointer = s.memory.at(view, s.index(layout, r))
@@ -514,11 +544,11 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
         is_held, offsets = s.holds(layout, r), layout.register_offsets(r)
         coordinates = tuple(offsets[d] for d in moves)
         # Registers of a broadcast dimension are loaded once.
-        parts = known.get(coordinates) if is_held == "true" else None
+        parts = cached_tests.get(coordinates) if is_held == "true" else None
         if parts is None:
             parts = run_conditionally(s, is_held, types, act, fill)
         if is_held == "true":
-            known[coordinates] = parts
+            cached_tests[coordinates] = parts
         if packs:
             parts = unpacked(s, parts, scalar)
         registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
@@ -536,7 +566,7 @@ def buffer_store(
         ]
 
     def store_full() -> None:
-        for r in _pieces(layout, width):
+        for r in _first_registers(layout, width):
 
             def act(r: int = r) -> None:
                 pointer = s.memory.at(view, s.index(layout, r))
@@ -567,7 +597,7 @@ def _shared_width(view: View, layout: Layout) -> int:
     size = element_bytes(view.dtype)
     width = 1
     while (
-        width * 2 * size <= WIDEST
+        width * 2 * size <= MAX_ACCESS_BYTES
         and layout.vector % (width * 2) == 0
         and layout.shape[-1] % (width * 2) == 0
         and all(k % (width * 2) == 0 for k in view.strides[:-1])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tegula.codegen.gpu.control import for_warps
 from tegula.codegen.gpu.state import GpuState
 from tegula.ir import Kernel, Op
-from tegula.ops.lane import BlockPlace, LogicalBlocks
+from tegula.ops.lane import BlockCoordinate, LogicalBlocks
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import ClusterEnd, ClusterPeer, LaunchNext, ScheduleOp
 from tegula.passes.lanes_of_blocks import lanes_in_use
@@ -149,9 +149,9 @@ def _times(s: GpuState, length: str, factor: int, width: str) -> str:
     return s.code.emit(f"mul {width} {length}, {factor}") if factor > 1 else length
 
 
-def block_place(s: GpuState, op: BlockPlace) -> None:
-    """Lower `block.place`: the coordinate of a block in one dimension of the launch. The computation is in 32 bits,
-    because launches of kernels with this op have fewer than 2 ** 32 blocks."""
+def block_place(s: GpuState, op: BlockCoordinate) -> None:
+    """Lower `block.coordinate`: the coordinate of a block in one dimension of the launch. The computation is in 32
+    bits, because launches of kernels with this op have fewer than 2 ** 32 blocks."""
     code, (numerator, denominator) = s.code, op.scale[op.dim] if op.scale else (1, 1)
     blocks = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
     coordinate = _coordinate(s, op, _scaled_grid(s, blocks, op.scale, "i32"))
@@ -162,7 +162,7 @@ def block_place(s: GpuState, op: BlockPlace) -> None:
     s.scalars[op.result] = (coordinate,)
 
 
-def _coordinate(s: GpuState, op: BlockPlace, grid: Sequence[str]) -> str:
+def _coordinate(s: GpuState, op: BlockCoordinate, grid: Sequence[str]) -> str:
     """The coordinate of a logical block in a grid of the given lengths."""
     code, dim, raster = s.code, op.dim, op.raster
     across = grid[-1]

@@ -126,9 +126,9 @@ def select_branch(
 def _if(s: GpuState, op: If, body: Body) -> None:
     def branch(region: Region) -> Callable[[], list[str]]:
         def act() -> list[str]:
-            saved = dict(s.inside)
+            saved = dict(s.in_bounds)
             body(region)
-            s.inside = saved
+            s.in_bounds = saved
             return [x for v in region.yielded for x in s.flat(v)]
 
         return act
@@ -222,9 +222,9 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
     code.define_label(inner)
     s.scalars[op.index] = (index,)
-    saved, begin = dict(s.inside), s.length()
+    saved, begin = dict(s.in_bounds), s.length()
     body(region)
-    s.inside = saved
+    s.in_bounds = saved
     lines, number = s.length() - begin, _known_trips(op)
     short = not op.rolled and number <= UNROLLED and number * lines <= LINES
     if short and number:
@@ -254,12 +254,12 @@ def _while(s: GpuState, op: While, body: Body) -> None:
     code.define_label(head)
     at = len(code.lines)
     code.line("")
-    saved = dict(s.inside)
+    saved = dict(s.in_bounds)
     body(condition)
     code.branch(s.scalar(condition.yielded[0]), inner, done)
     code.define_label(inner)
     body(region)
-    s.inside = saved
+    s.in_bounds = saved
     code.lines[at] = "\n".join(carried.phis(before, region.yielded))
     code.line(f"br label %{head}{s.rolled()}")
     code.define_label(done)

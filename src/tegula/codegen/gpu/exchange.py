@@ -201,13 +201,13 @@ def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
         ]
         sums.append([_tree(reducer, each) for each in values])
         chains.append((reducer, lane_steps(layout, dims)))
-    at_once = [_takes_one_instruction(reducer, steps) for reducer, steps in chains]
+    is_vectorised = [_takes_one_instruction(reducer, steps) for reducer, steps in chains]
     for at, (reducer, _) in enumerate(chains):
-        if at_once[at]:
+        if is_vectorised[at]:
             sums[at] = [(reducer.whole_warp(parts), has) for parts, has in sums[at]]
     for k in range(max(len(steps) for _, steps in chains)):
         for at, (reducer, steps) in enumerate(chains):
-            if k < len(steps) and not at_once[at]:
+            if k < len(steps) and not is_vectorised[at]:
                 sums[at] = [reducer.across(parts, steps[k]) for parts in sums[at]]
     return [[parts for parts, _ in each] for each in sums]
 

@@ -75,7 +75,7 @@ from tegula.ops.group import (
     StackTake,
     StackVote,
 )
-from tegula.ops.lane import BlockPlace, Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
+from tegula.ops.lane import BlockCoordinate, Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import (
     BulkCommit,
@@ -313,10 +313,10 @@ class _Walk:
         s, body = self.s, op.body
 
         def act() -> list[str]:
-            saved = dict(s.inside)
+            saved = dict(s.in_bounds)
             with diverging(s):
                 self.region(body)
-            s.inside = saved
+            s.in_bounds = saved
             return [x for v in body.yielded for x in s.components(v)]
 
         ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"
@@ -727,7 +727,7 @@ def _on_state(rule: Callable[..., Any]) -> Any:
 _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
     LogicalBlocks: _on_state(logical_blocks),
-    BlockPlace: _on_state(block_place),
+    BlockCoordinate: _on_state(block_place),
     Lanes: _Walk.lanes,
     TileFromLanes: _on_state(lane_tiles.from_lanes),
     TileToLanes: _on_state(lane_tiles.to_lanes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.codegen.elements import at_once, is_faster_in_lockstep, run_regions
+from tegula.codegen.elements import is_faster_in_lockstep, is_vectorised, run_regions
 from tegula.codegen.gpu.control import diverging, run_conditionally
 from tegula.codegen.gpu.quotients import finished
 from tegula.codegen.gpu.state import GpuState, zeros
@@ -33,7 +33,7 @@ def mapped(s: GpuState, *ops: Op) -> None:
         for op in ops
         for r in range(layout.register_count)
     ]
-    if at_once(s, first):
+    if is_vectorised(s, first):
         results = _straight(s, region, environments, t.dtype)
         for k, op in enumerate(ops):
             s.held[op.result] = results[k * layout.register_count : (k + 1) * layout.register_count]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tegula.codegen.elements import at_once, is_faster_in_lockstep, needs_bounds
+from tegula.codegen.elements import is_faster_in_lockstep, is_vectorised, needs_bounds
 from tegula.codegen.gpu.state import GpuState
 from tegula.ir import Op, Region, Value
 from tegula.ops.tile import TileLoad, TileMap, TileStore
@@ -27,7 +27,7 @@ def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
         return False
     if isinstance(op, TileMap) and isinstance(first, TileMap):
         return (
-            at_once(s, op)
+            is_vectorised(s, op)
             and is_faster_in_lockstep(s, op.function)
             and s.layouts[op.result] == s.layouts[first.result]
             and is_isomorphic(op.function, first.function)

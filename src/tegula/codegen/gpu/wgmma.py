@@ -96,7 +96,7 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
     fresh = all(x == constant(mma_types.sum, 0) for x in start)
     asm = _Assembly([one] * len(start), [] if fresh else start)
     if isinstance(op, RegisterMma):
-        left: _Left = _Registers(s, op.held_tile, b.depth, asm)
+        left: _Left = _Registers(s, op.register_tile, b.depth, asm)
     else:
         a = operand(s, op.a, right=False)
         left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)

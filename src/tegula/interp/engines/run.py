@@ -434,7 +434,7 @@ class EngineReplay:
         op, operands = matmul.step.op, list(matmul.step.operand_slots)
         if not isinstance(op, RegisterMma):
             return
-        k = operands.index(op.held_tile) - len(operands)
+        k = operands.index(op.register_tile) - len(operands)
         for other in warp.matmuls:
             if other.step.op is op:
                 inputs = list(other.inputs)

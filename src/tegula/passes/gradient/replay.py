@@ -101,7 +101,7 @@ class ForwardReplay(GradientBuilder):
         if isinstance(op, BufNew):
             shadow = self.new_object(result)
         elif isinstance(op, ArrayView):
-            shadow = self.viewed(op, self.shadow(op.array), [self.forward_value(v) for v in op.bounds])
+            shadow = self.same_view(op, self.shadow(op.array), [self.forward_value(v) for v in op.bounds])
         else:
             memory, *indices = op.operands
             shadow = self.one(type(op), [self.shadow(memory), *map(self.forward_value, indices)], op.attrs)

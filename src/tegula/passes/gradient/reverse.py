@@ -153,7 +153,7 @@ class Reverse(ForwardReplay):
         )
         is_total = isinstance(value.type, TileType) or (total and self.shared(value))
         if total and not is_total:
-            contribution = self.from_first(contribution)
+            contribution = self.in_first_lane_only(contribution)
         table = self.scope.totals if is_total else self.scope.parts
         increment = self.plus(table.get(value), contribution)
         assert increment is not None

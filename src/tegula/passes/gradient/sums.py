@@ -16,7 +16,7 @@ from tegula.ops.tile import (
     TilePermute,
     TileReshape,
     TileStore,
-    added_tiles,
+    addend_tiles,
 )
 from tegula.types import ArrayType, DType, ElementType, TileType, float32, scalar_of, with_scalar
 
@@ -166,7 +166,7 @@ def _is_matmul(value: Value, region: Region) -> bool:
 
 def _terms(value: Value) -> list[Value]:
     """The terms of a sum of tiles, in order; other tiles are their only term."""
-    added = added_tiles(value.owner)
+    added = addend_tiles(value.owner)
     return [term for v in added for term in _terms(v)] if added else [value]
 
 

@@ -124,7 +124,7 @@ def _redirect(step: AdjointStep, k: int) -> None:
         b = SumBuilder(Region(), op.loc)
         target = wide_views[op.array]
         if isinstance(op, ArrayView):
-            wide_views[op.result] = b.viewed(op, target, op.bounds)
+            wide_views[op.result] = b.same_view(op, target, op.bounds)
         elif isinstance(op, TileAtomic | TileStore):
             b.emit(type(op), [target, _wide_tile(b, op.tile), *op.offset], op.attrs)
         elif isinstance(op, ArrayAtomic | ArrayStore):

@@ -9,7 +9,7 @@ from typing import Any
 from tegula.ir import Builder, Kernel, Op, Region, Scale, Value
 from tegula.ir.rewrite import replace
 from tegula.ops.control import For, If, Yield
-from tegula.ops.lane import BlockPlace, LogicalBlocks, Tid
+from tegula.ops.lane import BlockCoordinate, LogicalBlocks, Tid
 from tegula.ops.scalar import Add, Cmp
 from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.types import bool_, int32, int64
@@ -59,7 +59,7 @@ def _block_indices(
     build = Builder(body, tid.loc)
     indices: dict[Value, Value] = {}
     for dim, value in enumerate(tid.results[: kernel.launch.ndim - 1]):
-        index = build.insert(BlockPlace([number], [int32], {"dim": dim, **attrs})).result
+        index = build.insert(BlockCoordinate([number], [int32], {"dim": dim, **attrs})).result
         index.name = value.name
         indices[value] = index
     return indices

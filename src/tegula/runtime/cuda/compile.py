@@ -126,7 +126,7 @@ def _lines(kernel: Kernel) -> list[str]:
 def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
-    from tegula.ops.lane import LogicalBlocks, numbers_blocks
+    from tegula.ops.lane import LogicalBlocks, uses_block_numbers
     from tegula.passes.pipeline import prepare
     from tegula.runtime.automatic import build as build_code
     from tegula.runtime.compile import site_to_json, written
@@ -152,7 +152,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
         ),
         "overlaps": target.overlaps_launches,
         "clustered": code.clustered,
-        "numbers_blocks": numbers_blocks(kernel),
+        "numbers_blocks": uses_block_numbers(kernel),
         "warps_per_cta": code.together,
         "blocks_per_warp": code.per_warp,
     }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend import launcher, pool
-from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, MAX_BYTES, WORLD
+from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, GLOBALS, MAX_BYTES
 from tegula.backend.loader import LoadedObject
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.runtime import launch_key
@@ -61,7 +61,7 @@ class MachineCode:
 
     def __init__(self, code: LoadedObject) -> None:
         self.code = code
-        self.memory = words("Q", [0] * len(WORLD))
+        self.memory = words("Q", [0] * len(GLOBALS))
         self.names = {name: sys.intern(name) for name in ("header", "streams", "context", "handle", "owned")}
         for name in launcher.FUNCTIONS:
             self.put(name, address(ctypes.pythonapi[name]))
@@ -85,7 +85,7 @@ class MachineCode:
 
     def put(self, name: str, value: int) -> None:
         """Set a variable that machine code of launches reads."""
-        self.memory[WORLD[name] // launcher.WORD] = value
+        self.memory[GLOBALS[name] // launcher.WORD] = value
 
     def enable_tensors(self) -> None:
         """Look up PyTorch's exchange functions. Without them, launches with tensors take the slow path."""
@@ -139,7 +139,7 @@ def machine_code() -> MachineCode | None:
     if _MachineCodeState.machine_code is None and not _MachineCodeState.is_unsupported:
         sample = 1.5
         if _pointer.from_address(id(sample) + 8).value == id(float):
-            _MachineCodeState.machine_code = MachineCode(pool.support(launcher.launcher_text()))
+            _MachineCodeState.machine_code = MachineCode(pool.load_support(launcher.launcher_text()))
         else:
             _MachineCodeState.is_unsupported = True
     return _MachineCodeState.machine_code
@@ -212,7 +212,7 @@ class Table(bytearray):
         MAX_REPLACED replacements no entry is replaced any more, because entries are evicted before they are used."""
         key_hash = hash_key(key)
         first_slot = key_hash >> (64 - launcher.SLOT_BITS)
-        slots = [(first_slot + offset) % len(self.entries) for offset in range(launcher.WAYS)]
+        slots = [(first_slot + offset) % len(self.entries) for offset in range(launcher.PROBE_LENGTH)]
         slot = next((k for k in slots if self.entries[k] is not None and self.entries[k][1] == key), None)
         if slot is None:
             slot = next((k for k in slots if self.entries[k] is None), None)
@@ -220,7 +220,7 @@ class Table(bytearray):
             if self.replaced == MAX_REPLACED:
                 return
             self.replaced += 1
-            slot = slots[self.replaced % launcher.WAYS]
+            slot = slots[self.replaced % launcher.PROBE_LENGTH]
         # The replaced entry is freed last, when machine code cannot find it any more.
         previous, self.entries[slot] = self.entries[slot], entry
         struct.pack_into("<QQ", self, launcher.SLOTS_AT + slot * launcher.SLOT_BYTES, id(entry), key_hash)
