@@ -18,7 +18,7 @@ def _tile_bidiagonal(
     """The Householder reduction of a matrix with at least as many rows as columns to an upper bidiagonal one, u.T @ a @
     v: its diagonal, the elements above the diagonal, of which element k is in column k, and u and v."""
     m, n = a.shape
-    high, index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
+    row_index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     matrix = tg.copy(a)
     # Row k of `left` and of `right` is the normal of a mirror of columns and of rows.
@@ -33,11 +33,11 @@ def _tile_bidiagonal(
         tg.tile_zeros(shape=n, dtype=type(one)),
     )
     for k in range(n):
-        column = tg.where(high >= k, matrix[:, k], zero)
+        column = tg.where(row_index >= k, matrix[:, k], zero)
         square, head = tg.tile_sum(column * column)[0], matrix[k, k]
         reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
         diagonal[k], left_scales[k] = reflected, scale
-        left[k, :] = tg.where(high == k, column - reflected, column)
+        left[k, :] = tg.where(row_index == k, column - reflected, column)
         inner = tg.tile_zeros(shape=n, dtype=type(one))
         for j in range(k, m):
             inner = inner + matrix[j, :] * left[k, j]
@@ -45,11 +45,11 @@ def _tile_bidiagonal(
         for j in range(k, m):
             matrix[j, :] = matrix[j, :] - inner * left[k, j]
         if k < n - 1:
-            row = tg.where(index > k, matrix[k, :], zero)
+            row = tg.where(column_index > k, matrix[k, :], zero)
             square, head = tg.tile_sum(row * row)[0], matrix[k, k + 1]
             reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
             superdiagonal[k + 1], right_scales[k] = reflected, scale
-            normal = tg.where(index == k + 1, row - reflected, row)
+            normal = tg.where(column_index == k + 1, row - reflected, row)
             right[k, :] = normal
             for j in range(k + 1, m):
                 line = matrix[j, :]
@@ -74,8 +74,8 @@ def _tile_bidiagonal_svd(
         tg.tile_zeros(shape=n, dtype=type(one)),
     )
     cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
-    left = tg.copy(tg._tile_chunks(tg.tile_transpose(u), width))
-    right = tg.copy(tg._tile_chunks(tg.tile_transpose(v), width))
+    left = tg.copy(tg._tile_chunks(tg.tile_transpose(u), tg.static(min(width, m))))
+    right = tg.copy(tg._tile_chunks(tg.tile_transpose(v), tg.static(min(width, n))))
     tiny = tg._tile_tiny(one)
     epsilon = tg._tile_epsilon(one)
     least = epsilon * epsilon * tg.tile_max(tg.max(tg.abs(d), tg.abs(e)))[0]
@@ -90,8 +90,8 @@ def _tile_bidiagonal_svd(
             first, x = 0, diagonal[0]
             smallest, largest = tg.abs(x), tg.abs(x)
             for k in range(1, last):
-                value, before = tg.abs(diagonal[k]), tg.abs(diagonal[k - 1])
-                is_first = tg.abs(superdiagonal[k]) <= epsilon * (value + before) + least
+                value, previous = tg.abs(diagonal[k]), tg.abs(diagonal[k - 1])
+                is_first = tg.abs(superdiagonal[k]) <= epsilon * (value + previous) + least
                 first, x = tg.where(is_first, k, first), tg.where(is_first, diagonal[k], x)
                 smallest = tg.where(is_first, value, tg.min(smallest, value))
                 largest = tg.where(is_first, value, tg.max(largest, value))
@@ -106,30 +106,36 @@ def _tile_bidiagonal_svd(
             f = ((x - z) * (x + z) + h * (y / (f + tg.where(f < zero, -r, r)) - h)) / x
             f = tg.where(is_singular, x, f)
             # The rotation of columns k and k + 1 makes an element below the diagonal, which a rotation of rows removes.
-            c, s, here = one, one, diagonal[0]
+            c, s, current = one, one, diagonal[0]
             for k in range(last):
-                active = k >= first
+                is_active = k >= first
                 between, below = c * superdiagonal[k + 1], diagonal[k + 1]
                 g = s * superdiagonal[k + 1]
                 square = f * f + g * g
-                none = square <= tiny
-                length = tg.sqrt(tg.where(none, one, square))
-                right_c, right_s = tg.where(none, one, f / length), tg.where(none, zero, g / length)
-                length = tg.where(none, f, length)
-                superdiagonal[k] = tg.where(active, tg.where(k == first, zero, length), superdiagonal[k])
-                f_row, g_row = right_c * here + right_s * between, right_s * below
-                between, below_row = right_c * between - right_s * here, right_c * below
+                is_null = square <= tiny
+                length = tg.sqrt(tg.where(is_null, one, square))
+                right_c, right_s = tg.where(is_null, one, f / length), tg.where(is_null, zero, g / length)
+                length = tg.where(is_null, f, length)
+                superdiagonal[k] = tg.where(is_active, tg.where(k == first, zero, length), superdiagonal[k])
+                f_row, g_row = right_c * current + right_s * between, right_s * below
+                between, below_row = right_c * between - right_s * current, right_c * below
                 square = f_row * f_row + g_row * g_row
-                none = square <= tiny
-                length = tg.sqrt(tg.where(none, one, square))
-                left_c, left_s = tg.where(none, one, f_row / length), tg.where(none, zero, g_row / length)
-                diagonal[k] = tg.where(active, tg.where(none, f_row, length), diagonal[k])
-                here = tg.where(active, left_c * below_row - left_s * between, below)
-                f = tg.where(active, left_c * between + left_s * below_row, f)
-                c, s = tg.where(active, left_c, c), tg.where(active, left_s, s)
-                cosines[k], sines[k] = tg.where(active, right_c, one), tg.where(active, right_s, zero)
-                left_cosines[k], left_sines[k] = tg.where(active, left_c, one), tg.where(active, left_s, zero)
-            diagonal[last], superdiagonal[last] = here, f
+                is_null = square <= tiny
+                length = tg.sqrt(tg.where(is_null, one, square))
+                left_c, left_s = (
+                    tg.where(is_null, one, f_row / length),
+                    tg.where(is_null, zero, g_row / length),
+                )
+                diagonal[k] = tg.where(is_active, tg.where(is_null, f_row, length), diagonal[k])
+                current = tg.where(is_active, left_c * below_row - left_s * between, below)
+                f = tg.where(is_active, left_c * between + left_s * below_row, f)
+                c, s = tg.where(is_active, left_c, c), tg.where(is_active, left_s, s)
+                cosines[k], sines[k] = tg.where(is_active, right_c, one), tg.where(is_active, right_s, zero)
+                left_cosines[k], left_sines[k] = (
+                    tg.where(is_active, left_c, one),
+                    tg.where(is_active, left_s, zero),
+                )
+            diagonal[last], superdiagonal[last] = current, f
             for chunk in range(tg.static(left.shape[1])):
                 low = tg.copy(left[0, chunk, :])
                 for k in range(last):

@@ -58,19 +58,21 @@ def _tile_eigh_by_chunks(
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     zero = type(a[0, 0])(0.0)
-    whole = tg.where(rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a))
-    # The matrix is scaled, so that squares neither overflow nor underflow. Iterations on a NaN would be in vain.
-    size = tg.tile_max(tg.abs(whole))[0]
-    scaled = whole / tg.where(size > zero, size, type(zero)(1.0))
-    bad = tg.isnan(tg.tile_sum(scaled)[0])
-    d, e, q = tg._tile_tridiagonal(tg.where(bad, zero, scaled))
+    symmetric = tg.where(
+        rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a)
+    )
+    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN is replaced by 0.
+    size = tg.tile_max(tg.abs(symmetric))[0]
+    scaled = symmetric / tg.where(size > zero, size, type(zero)(1.0))
+    has_nan = tg.isnan(tg.tile_sum(scaled)[0])
+    d, e, q = tg._tile_tridiagonal(tg.where(has_nan, zero, scaled))
     w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q, width)
     order = tg._tile_ascending(w)
-    v, is_bad = tg.tile_transpose(tg.tile_slice_indexed(vt, order)), bad | (failed[0] > 0)
+    v, is_failed = tg.tile_transpose(tg.tile_slice_indexed(vt, order)), has_nan | (failed[0] > 0)
     sign = tg.tile_reshape(tg._tile_positive_signs(v), (1, n))
-    missing = tg.where(is_bad, type(zero)(nan), zero)
-    info = tg.tile_full(shape=1, value=tg.where(is_bad, 1, 0))
-    return w[order] * size + missing, v * sign + missing, info
+    nan_if_failed = tg.where(is_failed, type(zero)(nan), zero)
+    info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
+    return w[order] * size + nan_if_failed, v * sign + nan_if_failed, info
 
 
 @cooperative

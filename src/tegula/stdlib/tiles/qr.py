@@ -38,19 +38,19 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
 def by_one_thread(a):
     """Subtracts the multiples of each normal from one row after the other."""
     m, n = a.shape
-    index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
+    row_index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(column_index, (n, 1)), tg.tile_reshape(column_index, (1, n))
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     matrix, normals = tg.copy(a), tg.tile_zeros(shape=(n, m), dtype=type(one))
     scales, diagonal = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
     for k in range(n):
-        column = tg.where(index >= k, matrix[:, k], zero)
+        column = tg.where(row_index >= k, matrix[:, k], zero)
         # Squares of the scaled column neither overflow nor underflow. A NaN or an infinity makes all results NaN.
         size = tg.tile_max(tg.abs(column))[0]
         column = column / tg.where(size > zero, size, one)
         square, head = tg.tile_sum(column * column)[0], column[k]
         reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
-        normals[k, :] = tg.where(index == k, column - reflected, column)
+        normals[k, :] = tg.where(row_index == k, column - reflected, column)
         scales[k], diagonal[k] = scale, reflected * size
         inner = tg.tile_zeros(shape=n, dtype=type(one))
         for j in range(k, m):
@@ -60,8 +60,8 @@ def by_one_thread(a):
             matrix[j, :] = matrix[j, :] - inner * normals[k, j]
     q = tg._tile_product_of_reflections(normals, scales)
     sign = tg.where(diagonal < zero, -one, one)
-    missing = tg.where(tg.isnan(tg.tile_sum(scales)[0]), type(one)(nan), zero)
-    upper = tg.where(rows == columns, diagonal, matrix[:n, :]) + missing
+    nan_if_failed = tg.where(tg.isnan(tg.tile_sum(scales)[0]), type(one)(nan), zero)
+    upper = tg.where(rows == columns, diagonal, matrix[:n, :]) + nan_if_failed
     upper = tg.where(rows <= columns, upper, zero)
     return q * tg.tile_reshape(sign, (1, n)), upper * tg.tile_reshape(sign, (n, 1))
 

@@ -51,6 +51,14 @@ def svd_of_transposed(a):
     return tg.tile_transpose(vt), s, tg.tile_transpose(u), failed
 
 
+@tile_svd.program(when=lambda M, N: M >= 2 * N)
+def of_triangular_factor(a):
+    """Decomposes r of a = q @ r, so that iterations rotate vectors of N elements, not of M."""
+    q, r = tg.tile_qr(a)
+    u, s, vt, failed = tg.tile_svd(r, info=True)
+    return q @ u, s, vt, failed
+
+
 @tile_svd.program(when=lambda group: group == 1)
 def by_one_thread(a):
     return tg._tile_svd_by_chunks(a, CHUNK)
@@ -69,24 +77,24 @@ def _tile_svd_by_chunks(
     of `width` elements."""
     n = a.shape[1]
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    # The matrix is scaled, so that squares neither overflow nor underflow. Iterations on a NaN would be in vain.
+    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN is replaced by 0.
     size = tg.tile_max(tg.abs(a))[0]
     scaled = a / tg.where(size > zero, size, one)
-    bad = tg.isnan(tg.tile_sum(scaled)[0])
-    d, e, u, v = tg._tile_bidiagonal(tg.where(bad, zero, scaled))
+    has_nan = tg.isnan(tg.tile_sum(scaled)[0])
+    d, e, u, v = tg._tile_bidiagonal(tg.where(has_nan, zero, scaled))
     s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v, width)
     order = tg._tile_ascending(-tg.abs(s))
     u, v = (
         tg.tile_transpose(tg.tile_slice_indexed(ut, order)),
         tg.tile_transpose(tg.tile_slice_indexed(vt, order)),
     )
-    s, is_bad = s[order], bad | (failed[0] > 0)
+    s, is_failed = s[order], has_nan | (failed[0] > 0)
     sign = tg._tile_positive_signs(v)
     left_sign = tg.tile_reshape(tg.where(s < zero, -sign, sign), (1, n))
-    missing = tg.where(is_bad, type(one)(nan), zero)
-    info = tg.tile_full(shape=1, value=tg.where(is_bad, 1, 0))
+    nan_if_failed = tg.where(is_failed, type(one)(nan), zero)
+    info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
     vt = tg.tile_transpose(v * tg.tile_reshape(sign, (1, n)))
-    return u * left_sign + missing, tg.abs(s) * size + missing, vt + missing, info
+    return u * left_sign + nan_if_failed, tg.abs(s) * size + nan_if_failed, vt + nan_if_failed, info
 
 
 @tile_svd.vjp(keep="result")

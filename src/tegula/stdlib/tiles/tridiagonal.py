@@ -58,7 +58,7 @@ def _tile_tridiagonal_eigen(
     one, zero = type(d[0])(1.0), type(d[0])(0.0)
     diagonal, superdiagonal = tg.copy(d), tg.copy(e)
     cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
-    vectors = tg.copy(tg._tile_chunks(tg.tile_transpose(q), width))
+    vectors = tg.copy(tg._tile_chunks(tg.tile_transpose(q), tg.static(min(width, n))))
     epsilon, tiny = tg._tile_epsilon(one), tg._tile_tiny(one)
     least = epsilon * epsilon
     step, max_steps = 0, tg.static(MAX_STEPS * n)
@@ -85,24 +85,24 @@ def _tile_tridiagonal_eigen(
             for k in range(last):
                 f, b = s * superdiagonal[k + 1], c * superdiagonal[k + 1]
                 square = f * f + g * g
-                none, active = square <= tiny, k >= first
-                length = tg.sqrt(tg.where(none, one, square))
+                is_null, is_active = square <= tiny, k >= first
+                length = tg.sqrt(tg.where(is_null, one, square))
                 inverse = one / length
-                next_s = tg.where(none, zero, f * inverse)
-                next_c = tg.where(none, one, g * inverse)
+                next_s = tg.where(is_null, zero, f * inverse)
+                next_c = tg.where(is_null, one, g * inverse)
                 shifted = diagonal[k] - p
                 r = (diagonal[k + 1] - shifted) * next_s + 2.0 * next_c * b
                 next_p = next_s * r
-                length = tg.where(none, g, length)
-                superdiagonal[k] = tg.where(active, tg.where(k == first, zero, length), superdiagonal[k])
-                diagonal[k] = tg.where(active, shifted + next_p, diagonal[k])
+                length = tg.where(is_null, g, length)
+                superdiagonal[k] = tg.where(is_active, tg.where(k == first, zero, length), superdiagonal[k])
+                diagonal[k] = tg.where(is_active, shifted + next_p, diagonal[k])
                 c, s, p = (
-                    tg.where(active, next_c, c),
-                    tg.where(active, next_s, s),
-                    tg.where(active, next_p, p),
+                    tg.where(is_active, next_c, c),
+                    tg.where(is_active, next_s, s),
+                    tg.where(is_active, next_p, p),
                 )
-                g = tg.where(active, next_c * r - b, g)
-                cosines[k], sines[k] = tg.where(active, c, one), tg.where(active, s, zero)
+                g = tg.where(is_active, next_c * r - b, g)
+                cosines[k], sines[k] = tg.where(is_active, c, one), tg.where(is_active, s, zero)
             diagonal[last], superdiagonal[last] = diagonal[last] - p, g
             for chunk in range(tg.static(vectors.shape[1])):
                 low = tg.copy(vectors[0, chunk, :])
