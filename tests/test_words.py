@@ -141,7 +141,6 @@ VAGUE_IN_TESTS = re.compile(
 
 NOT_RENAMED_YET = (
     "src/tegula/check/verifier/",
-    "src/tegula/spatial/",
     "src/tegula/stdlib/tiles/",
     "src/tegula/codegen/arrays.py",
     "src/tegula/codegen/gpu/blocks.py",

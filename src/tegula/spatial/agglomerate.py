@@ -17,7 +17,7 @@ from tegula.stdlib.geometry.layout import WIDTH
 CHUNK = 2048
 """The number of boxes, or of clusters, that a thread merges at a time."""
 KEPT = 16
-"""The maximum number of clusters that a chunk leaves."""
+"""The maximum number of clusters of a chunk that are not merged within the chunk."""
 RADIUS = WIDTH
 """The maximum distance of the positions of clusters that are merged."""
 ROW = CHUNK + 3 * WIDTH
@@ -33,15 +33,19 @@ AHEAD = 24
 CELL = 8
 """The maximum number of boxes of a leaf cluster."""
 PATIENCE = 24
-"""The number of passes over a chunk after which neighbours are merged whatever their areas are, which bounds the time
-for chains of clusters of which each prefers the next one."""
+"""The number of passes over a chunk after which all neighbours are merged. This limits the time for chains of clusters
+that each prefer the next cluster."""
 
 
 @tg.struct
 class Merging:
-    """The clusters that threads merge, with a row for each thread: the clusters, their coordinates (lower bounds,
-    negated upper bounds), the same memory as the eight coordinates from a position on, the keys of their choices, and
-    scratch integers."""
+    """The clusters that threads merge, with a row for each thread.
+
+    `clusters`: the clusters; `coordinates`: their lower bounds and negated upper bounds, for each axis; `windows`: the
+    same memory, as the eight coordinates from each position on; `keys`: the key of the partner that each cluster
+    prefers, and before the first merge 1 for each box that begins a leaf cluster; `starts`: the same memory, in
+    vectors; `levels`: the numbers of common leading bits of adjacent keys; `level_windows`: the same memory, as the
+    eight levels from each position on."""
 
     clusters: tg.array2d[VEC8]
     coordinates: tg.array3d[float]
@@ -76,11 +80,11 @@ def partner(position: int, key: int):
 
 
 @tg.func
-def write_cluster(m: Merging, t: int, at: int, cluster: VEC8):
+def write_cluster(m: Merging, t: int, position: int, cluster: VEC8):
     """Write a cluster to a row."""
-    m.clusters[t, at] = cluster
+    m.clusters[t, position] = cluster
     for k in tg.static(range(6)):
-        m.coordinates[t, k, at] = cluster[k]
+        m.coordinates[t, k, position] = cluster[k]
 
 
 @tg.func
@@ -145,10 +149,10 @@ def merge_pairs(m: Merging, t: int, count: int, tree: BinaryTree, node: int):
 
 
 @tg.func
-def merge_clusters(m: Merging, t: int, count: int, most: int, tree: BinaryTree, node: int):
-    """Merge the clusters of a row until there are at most `most`. Returns their number and the next node."""
+def merge_clusters(m: Merging, t: int, count: int, max_clusters: int, tree: BinaryTree, node: int):
+    """Merge the clusters of a row until there are at most `max_clusters`. Returns their number and the next node."""
     passes = 0
-    while count > most:
+    while count > max_clusters:
         if passes < PATIENCE:
             choose_partners(m, t, count)
         else:
@@ -196,18 +200,19 @@ def load_cells(
     end: int,
     tree: BinaryTree,
 ):
-    """Write the leaf clusters of a chunk, to the hierarchy and to a row. `address`: that of the boxes. Returns their
-    number."""
+    """Write the leaf clusters of a chunk to the hierarchy and to a row. Returns their number.
+
+    `address`: the address of the boxes."""
     count, size = 0, 0
     box = VEC8(tg.inf)
     for i in range(begin, end):
-        soon = ids[tg.min(i + AHEAD, end - 1)]
-        lang._read_soon(address + tg.uint64(soon) * tg.uint64(4 * WIDTH))
-        starts = m.keys[t, i - begin]
+        next_id = ids[tg.min(i + AHEAD, end - 1)]
+        lang._read_soon(address + tg.uint64(next_id) * tg.uint64(4 * WIDTH))
+        begins = m.keys[t, i - begin]
         b = boxes[ids[i]]
-        box = tg.where(starts != 0, b, union(box, b))
-        size = tg.where(starts != 0, 1, size + 1)
-        count += starts
+        box = tg.where(begins != 0, b, union(box, b))
+        size = tg.where(begins != 0, 1, size + 1)
+        count += begins
         # A cluster is overwritten until its last box.
         node = 2 * begin + count - 1
         leaf, cluster = box, box
@@ -226,11 +231,12 @@ def merge_chunks(
     keys,
     ids: tg.array1d[int],
     tree: BinaryTree,
-    left: tg.array2d[VEC8],
+    remaining: tg.array2d[VEC8],
     numbers: tg.array1d[int],
     threads: int,
 ):
-    """Merge the boxes of each chunk, and write the clusters that are left, and their number."""
+    """Merge the boxes of each chunk, and write the remaining clusters, and their number. `address`: the address of the
+    boxes."""
     t = tg.tid()
     for chunk in range(t, numbers.shape[0], threads):
         begin = chunk * CHUNK
@@ -239,7 +245,7 @@ def merge_chunks(
         count = load_cells(m, t, boxes, address, ids, begin, end, tree)
         count, _ = merge_clusters(m, t, count, KEPT, tree, 2 * begin + count)
         for k in range(count):
-            left[chunk, k] = m.clusters[t, k]
+            remaining[chunk, k] = m.clusters[t, k]
         numbers[chunk] = count
 
 
@@ -250,19 +256,19 @@ def merge_rest(
     counts: tg.array1d[int],
     tree: BinaryTree,
     first: int,
-    most: int,
-    left: tg.array2d[VEC8],
+    max_clusters: int,
+    remaining: tg.array2d[VEC8],
     numbers: tg.array1d[int],
 ):
-    """Merge the clusters that adjacent chunks left, as many chunks as fit a row, until there are at most `most`. The
-    nodes are written from index `first` on, with room for the clusters of all earlier threads."""
+    """Merge the remaining clusters of adjacent chunks, of CHUNK // KEPT chunks per thread, until there are at most
+    `max_clusters`. Write the nodes from index `first` on, with CHUNK indices per thread."""
     t = tg.tid()
     count = 0
     for chunk in range(t * (CHUNK // KEPT), tg.min((t + 1) * (CHUNK // KEPT), counts.shape[0])):
         for k in range(counts[chunk]):
             write_cluster(m, t, count, clusters[chunk, k])
             count += 1
-    count, _ = merge_clusters(m, t, count, most, tree, first + t * CHUNK)
+    count, _ = merge_clusters(m, t, count, max_clusters, tree, first + t * CHUNK)
     for k in range(count):
-        left[t, k] = m.clusters[t, k]
+        remaining[t, k] = m.clusters[t, k]
     numbers[t] = count

@@ -84,37 +84,37 @@ def level_begin(counts: tg.array1d[int], level: int):
 
 
 @tg.kernel
-def invert_order(order: tg.array1d[int], places: tg.array1d[int]):
+def invert_order(order: tg.array1d[int], positions: tg.array1d[int]):
     """Write the inverse of a permutation of items."""
     i = tg.tid()
-    places[order[i]] = i
+    positions[order[i]] = i
 
 
 @tg.func
-def named_item(groups: tg.array1d[int], number: int):
+def named_item(groups: tg.array1d[int], index: int):
     """An item without a box: its index and its group."""
     item, group = VEC8(), 0
     if groups is not None:
-        group = groups[number]
-    item[6], item[7] = tg.bitcast(number, tg.float32), tg.bitcast(group, tg.float32)
+        group = groups[index]
+    item[6], item[7] = tg.bitcast(index, tg.float32), tg.bitcast(group, tg.float32)
     return item
 
 
 @tg.func
 def without_points(item: VEC8):
-    """An item whose box is empty."""
+    """The item with an empty box."""
     return VEC8(tg.nan, tg.nan, tg.nan, tg.nan, tg.nan, tg.nan, item[6], item[7])
 
 
 @tg.func
 def write_box(
-    lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], items: tg.array1d[VEC8], place: int, item: VEC8
+    lower: tg.array1d[tg.vec3], upper: tg.array1d[tg.vec3], items: tg.array1d[VEC8], position: int, item: VEC8
 ):
     """Write the box of an item, NaN if the box is empty. `item`: the index and the group."""
-    number = tg.bitcast(item[6], tg.int32)
-    low, high = lower[number], upper[number]
+    index = tg.bitcast(item[6], tg.int32)
+    low, high = lower[index], upper[index]
     box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
-    items[place] = tg.where(is_valid_box(low, high), box, without_points(item))
+    items[position] = tg.where(is_valid_box(low, high), box, without_points(item))
 
 
 @tg.kernel
@@ -125,9 +125,9 @@ def number_items(groups: tg.array1d[int], order: tg.array1d[int], items: tg.arra
 
 
 @tg.kernel
-def write_no_box(items: tg.array1d[VEC8], place: int):
+def write_no_box(items: tg.array1d[VEC8], position: int):
     """Write an empty box."""
-    items[place] = VEC8(tg.nan)
+    items[position] = VEC8(tg.nan)
 
 
 @tg.kernel
@@ -135,13 +135,13 @@ def write_boxes(
     lower: tg.array1d[tg.vec3],
     upper: tg.array1d[tg.vec3],
     groups: tg.array1d[int],
-    places: tg.array1d[int],
+    positions: tg.array1d[int],
     items: tg.array1d[VEC8],
 ):
     """Write the boxes of items in the order of their indices: reads are then coalesced, and each scattered write fills
     a whole sector of GPU memory."""
     i = tg.tid()
-    write_box(lower, upper, items, places[i], named_item(groups, i))
+    write_box(lower, upper, items, positions[i], named_item(groups, i))
 
 
 @tg.func
@@ -184,13 +184,13 @@ def upper_halves(a: VEC8, b: VEC8):
 def transposed_half(a: VEC8, b: VEC8, c: VEC8, d: VEC8):
     """The transpose of two 4x4 blocks: vector k has the components k of four vectors, then their components 4 + k, for
     k from 0 to 3."""
-    ab, cd = lower_pairs(a, b), lower_pairs(c, d)
-    above, beyond = upper_pairs(a, b), upper_pairs(c, d)
+    ab_lower, cd_lower = lower_pairs(a, b), lower_pairs(c, d)
+    ab_upper, cd_upper = upper_pairs(a, b), upper_pairs(c, d)
     return (
-        lower_halves(ab, cd),
-        upper_halves(ab, cd),
-        lower_halves(above, beyond),
-        upper_halves(above, beyond),
+        lower_halves(ab_lower, cd_lower),
+        upper_halves(ab_lower, cd_lower),
+        lower_halves(ab_upper, cd_upper),
+        upper_halves(ab_upper, cd_upper),
     )
 
 
@@ -212,18 +212,18 @@ def child_bounds(
     items: tg.array1d[VEC8],
     inner: int,
     single: tg.constexpr,
-    at: tg.int64,
+    first_word: tg.int64,
     k: tg.constexpr,
 ):
     """The box of a child; infinities if the box is empty. The boxes of nodes follow the items from index `inner` on,
     the box of node 0 is empty, and the item count of a node is 0, so that nodes, leaves of at most two items and
     missing children need no branch. `single`: whether leaves have at most one item."""
-    child = words[at + CHILD_WORD + k]
+    child = words[first_word + CHILD_WORD + k]
     is_leaf = child >> 31
     begin = (child ^ is_leaf) + (inner & ~is_leaf)
     low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
     if not single:
-        count = (words[at + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
+        count = (words[first_word + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
         last = begin + tg.max(count, 1) - 1
         low, high = with_box(low, high, items[last])
         if count > 2:
@@ -242,15 +242,15 @@ def fit_node(
     node: int,
 ):
     """Write the bounds of the children of a node, and its own box. The deeper levels must be complete."""
-    at = tg.int64(node) * NODE
-    a = child_bounds(words, items, inner, single, at, 0)
-    b = child_bounds(words, items, inner, single, at, 1)
-    c = child_bounds(words, items, inner, single, at, 2)
-    d = child_bounds(words, items, inner, single, at, 3)
-    e = child_bounds(words, items, inner, single, at, 4)
-    f = child_bounds(words, items, inner, single, at, 5)
-    g = child_bounds(words, items, inner, single, at, 6)
-    h = child_bounds(words, items, inner, single, at, 7)
+    first_word = tg.int64(node) * NODE
+    a = child_bounds(words, items, inner, single, first_word, 0)
+    b = child_bounds(words, items, inner, single, first_word, 1)
+    c = child_bounds(words, items, inner, single, first_word, 2)
+    d = child_bounds(words, items, inner, single, first_word, 3)
+    e = child_bounds(words, items, inner, single, first_word, 4)
+    f = child_bounds(words, items, inner, single, first_word, 5)
+    g = child_bounds(words, items, inner, single, first_word, 6)
+    h = child_bounds(words, items, inner, single, first_word, 7)
     low, high = with_box(a, a, b)
     low, high = with_box(low, high, c)
     low, high = with_box(low, high, d)
@@ -264,15 +264,24 @@ def fit_node(
     lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
     hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
     # Empty bounds are NaN along each axis.
-    known, none = lang._each_within(lx, hx), VEC8(tg.nan)
+    is_valid, no_bounds = lang._each_within(lx, hx), VEC8(tg.nan)
     row = tg.int64(node) * WIDTH
-    nodes[row], nodes[row + 3] = lang._pick_each(known, lx, none), lang._pick_each(known, hx, none)
-    nodes[row + 1], nodes[row + 4] = lang._pick_each(known, ly, none), lang._pick_each(known, hy, none)
-    nodes[row + 2], nodes[row + 5] = lang._pick_each(known, lz, none), lang._pick_each(known, hz, none)
-    last = nodes[row + 7]
+    nodes[row], nodes[row + 3] = (
+        lang._pick_each(is_valid, lx, no_bounds),
+        lang._pick_each(is_valid, hx, no_bounds),
+    )
+    nodes[row + 1], nodes[row + 4] = (
+        lang._pick_each(is_valid, ly, no_bounds),
+        lang._pick_each(is_valid, hy, no_bounds),
+    )
+    nodes[row + 2], nodes[row + 5] = (
+        lang._pick_each(is_valid, lz, no_bounds),
+        lang._pick_each(is_valid, hz, no_bounds),
+    )
+    last_row = nodes[row + 7]
     for axis in tg.static(range(3)):
-        last[4 + axis] = 0.5 * low[axis] + 0.5 * high[3 + axis]
-    nodes[row + 7] = last
+        last_row[4 + axis] = 0.5 * low[axis] + 0.5 * high[3 + axis]
+    nodes[row + 7] = last_row
 
 
 @tg.kernel
@@ -280,7 +289,7 @@ def fit_level(
     nodes: tg.array1d[float],
     words: tg.array1d[int],
     items: tg.array1d[VEC8],
-    numbers: tg.array1d[float],
+    node_boxes: tg.array1d[float],
     inner: int,
     single: tg.constexpr,
     counts: tg.array1d[int],
@@ -289,35 +298,35 @@ def fit_level(
 ):
     """Write the bounds of the children of the nodes of a level, and the nodes' own boxes. The deeper levels must be
     complete. On a GPU eight adjacent threads process a node, one child each, so that their accesses are adjacent.
-    `numbers`: the indices of the items."""
-    lane, each = tg.tid() % WIDTH, threads // WIDTH
+    `node_boxes`: the components of `items`."""
+    lane, nodes_at_once = tg.tid() % WIDTH, threads // WIDTH
     first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
-    for turn in range((count + each - 1) // each):
-        node = turn * each + tg.tid() // WIDTH
-        at = tg.int64(first + tg.min(node, count - 1)) * NODE
-        child = words[at + CHILD_WORD + tg.int64(lane)]
+    for iteration in range((count + nodes_at_once - 1) // nodes_at_once):
+        node = iteration * nodes_at_once + tg.tid() // WIDTH
+        first_word = tg.int64(first + tg.min(node, count - 1)) * NODE
+        child = words[first_word + CHILD_WORD + tg.int64(lane)]
         is_leaf = child >> 31
         begin = (child ^ is_leaf) + (inner & ~is_leaf)
         low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
         if not single:
-            size = (words[at + COUNT_WORD + tg.int64(lane // 4)] >> (8 * (lane % 4))) & 255
+            size = (words[first_word + COUNT_WORD + tg.int64(lane // 4)] >> (8 * (lane % 4))) & 255
             for i in range(begin + 1, begin + size):
                 low, high = with_box(low, high, items[i])
-        known = low[0] <= high[3]
+        is_valid = low[0] <= high[3]
         lower = tg.lane_min(tg.vec3(low[0], low[1], low[2]), WIDTH)
         upper = tg.lane_max(tg.vec3(high[3], high[4], high[5]), WIDTH)
         if node < count:
             for axis in tg.static(range(3)):
-                place = at + axis * AXIS_WORD + tg.int64(lane)
-                nodes[place] = tg.where(known, low[axis], tg.nan)
-                nodes[place + UPPER_WORD] = tg.where(known, high[3 + axis], tg.nan)
-            x, middle = 0.0, 0.0
+                word = first_word + axis * AXIS_WORD + tg.int64(lane)
+                nodes[word] = tg.where(is_valid, low[axis], tg.nan)
+                nodes[word + UPPER_WORD] = tg.where(is_valid, high[3 + axis], tg.nan)
+            bound, middle = 0.0, 0.0
             for axis in tg.static(range(3)):
-                x = tg.where(lane == axis, lower[axis], tg.where(lane == 3 + axis, upper[axis], x))
+                bound = tg.where(lane == axis, lower[axis], tg.where(lane == 3 + axis, upper[axis], bound))
                 middle = tg.where(lane == axis, 0.5 * lower[axis] + 0.5 * upper[axis], middle)
-            numbers[tg.int64(inner) * WIDTH + at // (NODE // WIDTH) + tg.int64(lane)] = x
+            node_boxes[tg.int64(inner) * WIDTH + first_word // (NODE // WIDTH) + tg.int64(lane)] = bound
             if lane < 3:
-                nodes[at + MIDDLE_WORD + tg.int64(lane)] = middle
+                nodes[first_word + MIDDLE_WORD + tg.int64(lane)] = middle
 
 
 @tg.kernel
@@ -325,21 +334,24 @@ def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg
     """Write the subtree of a node: the range of its items, and the range of its nodes on each level."""
     t = tg.tid()
     begin, end = first + t, first + t + 1
-    item, last = NONE, 0
+    first_item, end_item = NONE, 0
     for level in range(levels):
         subtrees[t, 2 * level + 2], subtrees[t, 2 * level + 3] = begin, end
         lower, upper = NONE, 0
         for node in range(begin, end):
-            at = tg.int64(node) * NODE
+            first_word = tg.int64(node) * NODE
             for k in tg.static(range(WIDTH)):
-                child = words[at + CHILD_WORD + k]
+                child = words[first_word + CHILD_WORD + k]
                 if child > 0:
                     lower, upper = tg.min(lower, child), tg.max(upper, child + 1)
                 elif child < 0:
-                    count = (words[at + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
-                    item, last = tg.min(item, -1 - child), tg.max(last, -1 - child + count)
+                    count = (words[first_word + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
+                    first_item, end_item = (
+                        tg.min(first_item, -1 - child),
+                        tg.max(end_item, -1 - child + count),
+                    )
         begin, end = tg.min(lower, upper), upper
-    subtrees[t, 0], subtrees[t, 1] = tg.min(item, last), last
+    subtrees[t, 0], subtrees[t, 1] = tg.min(first_item, end_item), end_item
 
 
 @tg.func
@@ -355,8 +367,8 @@ def fit_subtree(
     """Write the bounds of the nodes of a subtree, level by level from the leaves up, and the header with the bounds of
     the root."""
     levels = subtrees.shape[1] // 2 - 1
-    for up in range(levels):
-        level = levels - up
+    for step in range(levels):
+        level = levels - step
         for node in range(subtrees[t, 2 * level], subtrees[t, 2 * level + 1]):
             fit_node(nodes, words, items, inner, single, node)
     if subtrees[t, 2] == 1:
@@ -377,8 +389,8 @@ def fit_boxes(
 ):
     """Write the items and the nodes of a subtree, which fits a CPU's cache."""
     t = first + tg.tid()
-    for place in range(subtrees[t, 0], subtrees[t, 1]):
-        write_box(lower, upper, items, place, items[place])
+    for position in range(subtrees[t, 0], subtrees[t, 1]):
+        write_box(lower, upper, items, position, items[position])
     fit_subtree(nodes, words, items, inner, single, subtrees, t)
 
 

@@ -28,11 +28,11 @@ DEPTH = -(-(3 * BITS + 31) // 3)
 def differing_bit(keys: tg.array1d[tg.uint64], begin: int, end: int):
     """The index of the highest bit in which keys of a range differ; for a range of equal keys -64 plus the number of
     bits of its length; -64 for a single key."""
-    x = keys[begin] ^ keys[end - 1]
-    found = 63 - tg.int32(tg.clz(x))
-    if x == tg.uint64(0):
-        found = -32 - tg.int32(tg.clz(tg.uint32(end - begin - 1)))
-    return found
+    difference = keys[begin] ^ keys[end - 1]
+    bit = 63 - tg.int32(tg.clz(difference))
+    if difference == tg.uint64(0):
+        bit = -32 - tg.int32(tg.clz(tg.uint32(end - begin - 1)))
+    return bit
 
 
 @tg.func
@@ -43,11 +43,11 @@ def split_position(keys: tg.array1d[tg.uint64], begin: int, end: int, bit: int):
         low = begin + (end - begin + 1) // 2
         high = low
     while low < high:
-        half = low + (high - low) // 2
-        if (keys[half] >> tg.uint64(bit)) & tg.uint64(1) == tg.uint64(0):
-            low = half + 1
+        middle = low + (high - low) // 2
+        if (keys[middle] >> tg.uint64(bit)) & tg.uint64(1) == tg.uint64(0):
+            low = middle + 1
         else:
-            high = half
+            high = middle
     return low
 
 
@@ -80,69 +80,69 @@ def split_level(
     """Write the children of the nodes of a level, in the order of the keys. For inner children, write the starts of
     their ranges, and the lengths of the ranges to the first words of the node."""
     first = level_begin(counts, level)
-    last = first + counts[level]
-    for node in range(first + tg.tid(), last, threads):
-        kids, sizes, bits = EIGHT(), EIGHT(), EIGHT()
-        kids[0], sizes[0] = begins[node] - 1, ends[node] - begins[node]
-        bits[0] = tg.where(sizes[0] > leaf, differing_bit(keys, kids[0], kids[0] + sizes[0]), -64)
-        number, which = 1, 0
-        while which >= 0 and number < WIDTH:
-            which, best = -1, -64
+    level_end = first + counts[level]
+    for node in range(first + tg.tid(), level_end, threads):
+        starts, sizes, bits = EIGHT(), EIGHT(), EIGHT()
+        starts[0], sizes[0] = begins[node] - 1, ends[node] - begins[node]
+        bits[0] = tg.where(sizes[0] > leaf, differing_bit(keys, starts[0], starts[0] + sizes[0]), -64)
+        number, widest = 1, 0
+        while widest >= 0 and number < WIDTH:
+            widest, best = -1, -64
             for k in tg.static(range(WIDTH)):
                 if bits[k] > best and k < number:
-                    which, best = k, bits[k]
-            if which >= 0:
+                    widest, best = k, bits[k]
+            if widest >= 0:
                 begin, end = 0, 0
                 for k in tg.static(range(WIDTH)):
-                    if k == which:
-                        begin, end = kids[k], kids[k] + sizes[k]
-                cut = split_position(keys, begin, end, best)
-                lower = tg.where(cut - begin > leaf, differing_bit(keys, begin, cut), -64)
-                upper = tg.where(end - cut > leaf, differing_bit(keys, cut, end), -64)
-                for back in tg.static(range(WIDTH - 1)):
-                    k = WIDTH - 1 - back
-                    if k > which + 1:
-                        kids[k], sizes[k], bits[k] = kids[k - 1], sizes[k - 1], bits[k - 1]
-                    if k == which + 1:
-                        kids[k], sizes[k], bits[k] = cut, end - cut, upper
+                    if k == widest:
+                        begin, end = starts[k], starts[k] + sizes[k]
+                split = split_position(keys, begin, end, best)
+                lower = tg.where(split - begin > leaf, differing_bit(keys, begin, split), -64)
+                upper = tg.where(end - split > leaf, differing_bit(keys, split, end), -64)
+                for step in tg.static(range(WIDTH - 1)):
+                    k = WIDTH - 1 - step
+                    if k > widest + 1:
+                        starts[k], sizes[k], bits[k] = starts[k - 1], sizes[k - 1], bits[k - 1]
+                    if k == widest + 1:
+                        starts[k], sizes[k], bits[k] = split, end - split, upper
                 for k in tg.static(range(WIDTH)):
-                    if k == which:
-                        sizes[k], bits[k] = cut - begin, lower
+                    if k == widest:
+                        sizes[k], bits[k] = split - begin, lower
                 number += 1
-        at = node * NODE
+        first_word = node * NODE
         low_counts, high_counts = 0, 0
         for k in tg.static(range(WIDTH)):
             word = 0
             if k < number:
                 if sizes[k] > leaf:
-                    word = 1 + kids[k]
-                    words[at + k] = sizes[k]
+                    word = 1 + starts[k]
+                    words[first_word + k] = sizes[k]
                 else:
-                    word = -1 - kids[k]
+                    word = -1 - starts[k]
                     if k < 4:
                         low_counts = low_counts | (sizes[k] << (8 * k))
                     else:
                         high_counts = high_counts | (sizes[k] << (8 * (k - 4)))
-            words[at + CHILD_WORD + k] = word
-        words[at + COUNT_WORD], words[at + COUNT_WORD + 1] = low_counts, high_counts
+            words[first_word + CHILD_WORD + k] = word
+        words[first_word + COUNT_WORD], words[first_word + COUNT_WORD + 1] = low_counts, high_counts
 
 
 class MortonBuild:
     """The builder of hierarchies of at most `capacity` boxes and `nodes` nodes on a device, with its memory. `most`:
     the maximum number of threads of a launch."""
 
-    def __init__(self, capacity: int, nodes: int, device: Device, most: int) -> None:
-        self.device, self.nodes, self.most = device, nodes, most
+    def __init__(self, capacity: int, nodes: int, device: Device, max_threads: int) -> None:
+        self.device, self.nodes, self.max_threads = device, nodes, max_threads
         self.curve = Curve(capacity, device, BITS)
-        self.numbering = Numbering(min(nodes, most), device)
+        self.numbering = Numbering(min(nodes, max_threads), device)
         self.begins, self.ends = (tg.empty(nodes, tg.int32, device) for _ in range(2))
 
-    def part(self, count: int, leaf: int, counts: array, words: array) -> None:
+    def split(self, count: int, leaf: int, counts: array, words: array) -> None:
         """Write all nodes over sorted boxes, without the nodes' bounds, and the number of nodes of each level."""
         ranges = [counts, self.begins, self.ends, words]
         self._launch(begin_tree, 1, [count, *ranges])
         for level in range(DEPTH):
-            threads = min(1 << min(3 * level, 31), self.nodes, self.most)
+            threads = min(1 << min(3 * level, 31), self.nodes, self.max_threads)
             self._launch(split_level, threads, [self.curve.keys, leaf, level, threads, *ranges])
             self.numbering.number(counts, level, threads, self.begins, self.ends, words)
 

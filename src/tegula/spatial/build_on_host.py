@@ -13,7 +13,7 @@ from tegula.spatial.agglomerate import CHUNK, KEPT, ROW, BinaryTree, Merging, me
 from tegula.spatial.boxes import EIGHT, VEC8
 from tegula.spatial.build_sah import AXES, FINE, MAX_DEPTH, Ranges, build, measure, write_binary_tree
 from tegula.spatial.clusters import (
-    EACH,
+    BOXES_PER_THREAD,
     bound_clusters,
     mark_clusters,
     number_clusters,
@@ -38,15 +38,15 @@ from tegula.types import components
 
 CLUSTER = 4
 """The maximum number of boxes of a cluster of a top-down build."""
-PARTS = 16
-"""The approximate number of subtrees that are built in parallel, one thread each."""
-MERGING = 16
+SUBTREE_TASKS = 16
+"""The approximate number of subtrees that threads of a top-down build split in parallel."""
+MERGE_THREADS = 16
 """The number of threads that merge clusters."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
 """The minimum number of subtrees that CPU threads write and refit, and the maximum mean number of their items."""
 
-MOST = 1 << 20
-"""A number of nodes above that of any level that one thread writes."""
+MAX_LEVEL_NODES = 1 << 20
+"""A number of nodes that no level reaches, for hierarchies that one thread writes."""
 
 
 class Groups(NamedTuple):
@@ -59,7 +59,7 @@ class Groups(NamedTuple):
 
 
 class BinaryBuild(NamedTuple):
-    """A binary hierarchy of boxes. `ids`: the indices of items in Morton order, which `items` refers to."""
+    """A binary hierarchy of boxes. `ids`: the memory of `items.windows`, the indices of items in Morton order."""
 
     tree: BinaryTree
     ids: array
@@ -69,11 +69,14 @@ class BinaryBuild(NamedTuple):
 
 
 class WideBuild(NamedTuple):
-    """The nodes of a build: the numbers of nodes of the levels; the first level of subtrees; for each subtree the range
-    of its items, and the range of its nodes on each level; the order of the items; pairs of a group and its node; the
-    records of the nodes, and the differences of the indices of nodes and of their records."""
+    """A hierarchy with eight children per node, whose nodes are still records.
 
-    known: list[int]
+    `level_sizes`: the number of nodes of each level; `top`: the number of levels above the subtrees; `subtrees`: for
+    each subtree the range of its items, then the range of its nodes on each level; `order`: the indices of the items in
+    the order of the hierarchy; `pairs`: pairs of a group and its node; `shifts`: for each subtree and level the
+    difference of the index of a node and the index of its record."""
+
+    level_sizes: list[int]
     top: int
     subtrees: np.ndarray
     order: array
@@ -84,35 +87,35 @@ class WideBuild(NamedTuple):
     @property
     def above(self) -> list[tuple[int, int]]:
         """The first node and the number of nodes of each level above the subtrees."""
-        starts = np.cumsum([1, *self.known]).tolist()
-        return list(zip(starts[: self.top], self.known[: self.top], strict=True))
+        starts = np.cumsum([1, *self.level_sizes]).tolist()
+        return list(zip(starts[: self.top], self.level_sizes[: self.top], strict=True))
 
 
-def build_bottom_up(found: HostBoxes) -> BinaryBuild:
+def build_bottom_up(item_boxes: HostBoxes) -> BinaryBuild:
     """Build a binary hierarchy by merging clusters along the Morton curve."""
-    count = len(found.boxes)
-    keys, ids = sort_boxes(found)
+    count = len(item_boxes.boxes)
+    keys, ids = sort_boxes(item_boxes)
     chunks = -(-count // CHUNK)
     tree = BinaryTree()
     size = 2 * count + 2 * chunks * KEPT + 2 * CHUNK
     tree.nodes, tree.sizes = tg.empty(size, VEC8, "cpu"), ints(size)
-    threads, first, each = min(chunks, MERGING), 2 * count, CHUNK // KEPT
-    merging = _merging(max(threads, -(-chunks // each)))
-    left, numbers = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
+    threads, first, chunks_per_row = min(chunks, MERGE_THREADS), 2 * count, CHUNK // KEPT
+    merging = _merge_memory(max(threads, -(-chunks // chunks_per_row)))
+    remaining, numbers = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
     launch(
         merge_chunks,
         threads,
-        [merging, found.boxes, found.boxes.ptr, keys, ids, tree, left, numbers, threads],
+        [merging, item_boxes.boxes, item_boxes.boxes.ptr, keys, ids, tree, remaining, numbers, threads],
     )
     while True:
-        chunks = -(-len(numbers) // each)
+        chunks = -(-len(numbers) // chunks_per_row)
         merged, rest = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
-        most = 1 if chunks == 1 else KEPT
-        launch(merge_rest, chunks, [merging, left, numbers, tree, first, most, merged, rest])
-        first, left, numbers = first + chunks * CHUNK, merged, rest
+        max_clusters = 1 if chunks == 1 else KEPT
+        launch(merge_rest, chunks, [merging, remaining, numbers, tree, first, max_clusters, merged, rest])
+        first, remaining, numbers = first + chunks * CHUNK, merged, rest
         if chunks == 1:
             break
-    return BinaryBuild(tree, ids, _items(ids), int(left.numpy().view(np.int32).reshape(-1)[6]), None)
+    return BinaryBuild(tree, ids, _items(ids), int(remaining.numpy().view(np.int32).reshape(-1)[6]), None)
 
 
 def _items(ids: array) -> Items:
@@ -123,7 +126,7 @@ def _items(ids: array) -> Items:
     return items
 
 
-def _merging(threads: int) -> Merging:
+def _merge_memory(threads: int) -> Merging:
     """The scratch memory of threads that merge clusters."""
     m = Merging()
     m.clusters, m.coordinates = (
@@ -144,34 +147,39 @@ class TopDown:
     """The builder of a binary hierarchy of boxes from its root down, over clusters of boxes in Morton order.
 
     Parameters:
-        found: the boxes.
+        item_boxes: the boxes.
         groups: the group of each box, or None.
-        whole: the maximum number of boxes of a binary node that is not split.
-        by: the method by which ranges are split.
-        cluster: the maximum number of boxes of a cluster.
+        max_unsplit: the maximum number of boxes of a binary node that is not split.
+        method: the split method, SAH or MEDIAN.
+        max_cluster: the maximum number of boxes of a cluster.
     """
 
     def __init__(
-        self, found: HostBoxes, groups: array | None, whole: int, by: int, cluster: int = CLUSTER
+        self,
+        item_boxes: HostBoxes,
+        groups: array | None,
+        max_unsplit: int,
+        method: int,
+        max_cluster: int = CLUSTER,
     ) -> None:
-        self.boxes, self.count = found.boxes, len(found.boxes)
-        self.keys, self.ids = sort_boxes(found)
+        self.boxes, self.count = item_boxes.boxes, len(item_boxes.boxes)
+        self.keys, self.ids = sort_boxes(item_boxes)
         if groups is not None:
             order = np.argsort(groups.numpy()[self.ids.numpy()], kind="stable")
             self.ids, self.keys = (tg.array(a.numpy()[order], device="cpu") for a in (self.ids, self.keys))
-        starts = self._find_clusters(groups, min(cluster, whole))
+        starts = self._find_clusters(groups, min(max_cluster, max_unsplit))
         self._make_nodes(starts)
-        self._part(whole, by)
-        self.at, self.order = ints(len(self.ranges.boxes) + 1), ints(self.count + SPARE)[: self.count]
-        launch(write_cluster_offsets, 1, [self.ranges.boxes, self.at])
-        args = [self.ranges.boxes, self.at, self.first, self.ids, self.order]
+        self._split(max_unsplit, method)
+        self.offsets, self.order = ints(len(self.ranges.boxes) + 1), ints(self.count + SPARE)[: self.count]
+        launch(write_cluster_offsets, 1, [self.ranges.boxes, self.offsets])
+        args = [self.ranges.boxes, self.offsets, self.first, self.ids, self.order]
         launch(write_items, len(self.ranges.boxes), args, None)
 
     def binary(self) -> BinaryBuild:
         """The hierarchy."""
         r, count, tree = self.ranges, len(self.ranges.begin), BinaryTree()
         tree.nodes, tree.sizes = tg.empty(count, VEC8, "cpu"), r.weight
-        launch(write_binary_tree, count, [r, self.at, tree.nodes], None)
+        launch(write_binary_tree, count, [r, self.offsets, tree.nodes], None)
         groups = None
         if self.keys_of_groups is not None:
             fixed = tg.zeros(count, dtype=int, device="cpu")
@@ -179,11 +187,11 @@ class TopDown:
             groups = Groups(self.keys_of_groups, self.roots, fixed)
         return BinaryBuild(tree, self.order, _items(self.order), 0, groups)
 
-    def _find_clusters(self, groups: array | None, most: int) -> np.ndarray:
+    def _find_clusters(self, groups: array | None, max_boxes: int) -> np.ndarray:
         """Find the clusters. Returns the first cluster of each group."""
-        chunks = -(-self.count // EACH)
+        chunks = -(-self.count // BOXES_PER_THREAD)
         marks, numbers = tg.empty(self.count, tg.uint8, "cpu"), ints(chunks + 1)
-        launch(mark_clusters, chunks, [self.keys, groups, self.ids, most, marks, numbers])
+        launch(mark_clusters, chunks, [self.keys, groups, self.ids, max_boxes, marks, numbers])
         launch(prefix_sum, 1, [numbers])
         clusters = int(numbers.numpy()[-1])
         self.first = ints(clusters + 1)
@@ -207,20 +215,20 @@ class TopDown:
         self._scratch(1)
         begin, end, left = (a.numpy() for a in (r.begin, r.end, r.left))
         ends = [*starts[1:].tolist(), clusters]
-        self.roots, known = np.zeros(len(starts), np.int32), []
+        self.roots, measured = np.zeros(len(starts), np.int32), []
         pending = [(0, 0, len(starts))]
         while pending:
             node, first, last = pending.pop()
-            known.append(node)
+            measured.append(node)
             begin[node], end[node], left[node] = starts[first], ends[last - 1], 0
             if last - first == 1:
                 self.roots[first] = node
                 continue
-            cut = (first + last) // 2
-            left[node] = 2 * clusters + 2 * cut
-            pending += [(int(left[node]), first, cut), (int(left[node]) + 1, cut, last)]
+            middle = (first + last) // 2
+            left[node] = 2 * clusters + 2 * middle
+            pending += [(int(left[node]), first, middle), (int(left[node]) + 1, middle, last)]
         r.level.zero_()
-        launch(measure, len(known), [r, tg.array(known, dtype=int, device="cpu")])
+        launch(measure, len(measured), [r, tg.array(measured, dtype=int, device="cpu")])
 
     def _scratch(self, threads: int) -> None:
         """Allocate the memory of `threads` threads: bins, and the stacks of nodes to split."""
@@ -228,22 +236,24 @@ class TopDown:
         r.bins, r.counts = tg.empty((threads, bins), VEC8, "cpu"), tg.empty((threads, bins), tg.int32, "cpu")
         r.stack = ints(threads, 2 * MAX_DEPTH + 4)
 
-    def _part(self, whole: int, by: int) -> None:
+    def _split(self, max_unsplit: int, method: int) -> None:
         """Split large ranges one after the other, then build the remaining subtrees in parallel."""
         roots, clusters = self.roots, len(self.ranges.boxes)
-        most = max(clusters // PARTS, 1024)
+        max_boxes = max(clusters // SUBTREE_TASKS, 1024)
         if len(roots) == 1:
             # Nodes of a level have disjoint boxes, so that few nodes of a level are large.
-            listed = tg.zeros((MAX_DEPTH + 2) * (clusters // most + 1) + 2, dtype=int, device="cpu")
-            self._build(roots, listed, most, whole, by)
-            roots = listed.numpy()[1 : 1 + int(listed.numpy()[0])]
+            open_nodes = tg.zeros((MAX_DEPTH + 2) * (clusters // max_boxes + 1) + 2, dtype=int, device="cpu")
+            self._build(roots, open_nodes, max_boxes, max_unsplit, method)
+            roots = open_nodes.numpy()[1 : 1 + int(open_nodes.numpy()[0])]
         if len(roots):
             self._scratch(len(roots))
-            self._build(roots, None, most, whole, by)
+            self._build(roots, None, max_boxes, max_unsplit, method)
 
-    def _build(self, roots: np.ndarray, listed: array | None, most: int, whole: int, by: int) -> None:
-        given = tg.array(roots, dtype=int, device="cpu")
-        launch(build, len(roots), [self.ranges, given, listed, most, whole, by])
+    def _build(
+        self, roots: np.ndarray, open_nodes: array | None, max_boxes: int, max_unsplit: int, method: int
+    ) -> None:
+        root_nodes = tg.array(roots, dtype=int, device="cpu")
+        launch(build, len(roots), [self.ranges, root_nodes, open_nodes, max_boxes, max_unsplit, method])
 
 
 def widen(binary: BinaryBuild, leaf: int) -> WideBuild | None:
@@ -260,32 +270,37 @@ def widen(binary: BinaryBuild, leaf: int) -> WideBuild | None:
     tree, _, items, root, groups = binary
     count, fixed = len(items.order), None if groups is None else groups.fixed
     # Subtrees of a binary hierarchy with groups have no known maximum number of nodes.
-    wanted = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MOST
-    room = 2 * WIDTH * wanted if groups is None else 2 * len(groups.keys)
-    threads = 1 if groups is not None else WIDTH * wanted
-    r = _records(max_nodes(count, 0) + room, threads, leaf)
-    launch(widen_top, 1, [r, tree, items, fixed, leaf, root, wanted])
+    enough = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MAX_LEVEL_NODES
+    spare_nodes = 2 * WIDTH * enough if groups is None else 2 * len(groups.keys)
+    threads = 1 if groups is not None else WIDTH * enough
+    r = _records(max_nodes(count, 0) + spare_nodes, threads, leaf)
+    launch(widen_top, 1, [r, tree, items, fixed, leaf, root, enough])
     top = r.levels.numpy()[0].tolist()
-    done = top[-1]
-    roots = top[done + 1] - top[done]
-    known, first = np.diff(top[: done + 1]).tolist(), top[done]
+    top_levels = top[-1]
+    roots = top[top_levels + 1] - top[top_levels]
+    level_sizes, first = np.diff(top[: top_levels + 1]).tolist(), top[top_levels]
     extents, levels = ints(roots, 2), np.zeros((0, LEVELS + 2), np.int32)
     if roots:
         launch(widen_subtrees, roots, [r, tree, items, fixed, leaf, first, extents])
         levels = r.levels.numpy()[:roots, :-1]
     counts = np.diff(levels, axis=1)
-    known += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
-    if len(known) > LEVELS or roots and done == LEVELS:
+    level_sizes += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
+    if len(level_sizes) > LEVELS or roots and top_levels == LEVELS:
         return None
-    begins = np.cumsum([1, *known])[done:-1] + np.cumsum(counts, axis=0)[:, : len(known) - done]
-    counts = counts[:, : len(known) - done]
+    begins = (
+        np.cumsum([1, *level_sizes])[top_levels:-1]
+        + np.cumsum(counts, axis=0)[:, : len(level_sizes) - top_levels]
+    )
+    counts = counts[:, : len(level_sizes) - top_levels]
     begins -= counts
-    shifts = np.zeros((roots, len(known) - done + 1), np.int32)
-    shifts[:, :-1] = begins - levels[:, : len(known) - done]
-    rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(known) - done))
+    shifts = np.zeros((roots, len(level_sizes) - top_levels + 1), np.int32)
+    shifts[:, :-1] = begins - levels[:, : len(level_sizes) - top_levels]
+    rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(level_sizes) - top_levels))
     subtrees = np.concatenate([extents.numpy(), rows], 1).astype(np.int32)
     table = tg.array(shifts, dtype=tg.int32, device="cpu")
-    return WideBuild(known, done, subtrees, items.order, _pairs(r, groups, sum(known)), r, table)
+    return WideBuild(
+        level_sizes, top_levels, subtrees, items.order, _pairs(r, groups, sum(level_sizes)), r, table
+    )
 
 
 def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:

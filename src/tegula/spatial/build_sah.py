@@ -78,7 +78,7 @@ def add_range(r: Ranges, node: int, b: int, e: int):
 
 @tg.func
 def split_range(
-    r: Ranges, node: int, b: int, e: int, axis: int, start: float, along: float, last: int, bins: int
+    r: Ranges, node: int, b: int, e: int, axis: int, start: float, scale: float, last: int, bins: int
 ):
     """Partition the boxes of a range by whether their bin is at most `last`, and write both parts as the children of
     the node; the range is halved if one part would be empty."""
@@ -92,7 +92,7 @@ def split_range(
         v = r.boxes[i]
         c = centre(v)
         x = tg.where(axis == 0, c[0], tg.where(axis == 1, c[1], c[2]))
-        if bin_index((x - start) * along, bins) <= last:
+        if bin_index((x - start) * scale, bins) <= last:
             box, mid = union(v, box), union(c, mid)
             weight += tg.bitcast(v[7], tg.int32)
             i += 1
@@ -122,14 +122,14 @@ def _by_bins(bins: int) -> Callable[..., Any]:
     """The function that splits ranges at the boundary of one of `bins` bins."""
 
     @tg.func
-    def by_bins(r: Ranges, node: int, b: int, e: int, thread: int, by: int):
+    def by_bins(r: Ranges, node: int, b: int, e: int, thread: int, method: int):
         """Split a range at the best bin boundary; in the middle if all boxes are in one bin along each axis."""
         mid = r.mid[node]
         scale = VEC8(0.0)
         for k in tg.static(range(AXES)):
             d = -mid[3 + k] - mid[k]
-            along = float(bins) / d
-            scale[k] = tg.where(d > 0.0 and along < LARGE, along, 0.0)
+            scale_of_axis = float(bins) / d
+            scale[k] = tg.where(d > 0.0 and scale_of_axis < LARGE, scale_of_axis, 0.0)
         for k in range(AXES * bins):
             r.counts[thread, k] = 0
             r.bins[thread, k] = VEC8(tg.inf)
@@ -157,14 +157,14 @@ def _by_bins(bins: int) -> Callable[..., Any]:
                 count += r.counts[thread, axis * bins + k]
                 box = union(r.bins[thread, axis * bins + k], box)
                 cost = area(box) * float(count) + costs[k]
-                if by == MEDIAN:
+                if method == MEDIAN:
                     cost = float(tg.abs(2 * count - total))
                 if count > 0 and count < total and cost < best:
                     best, best_axis, best_bin = cost, axis, k
         start = tg.where(best_axis == 0, mid[0], tg.where(best_axis == 1, mid[1], mid[2]))
-        along = tg.where(best_axis == 0, scale[0], tg.where(best_axis == 1, scale[1], scale[2]))
+        scale_of_axis = tg.where(best_axis == 0, scale[0], tg.where(best_axis == 1, scale[1], scale[2]))
         last = tg.where(best_axis < 0, bins, best_bin)
-        split_range(r, node, b, e, best_axis, start, along, last, bins)
+        split_range(r, node, b, e, best_axis, start, scale_of_axis, last, bins)
 
     return by_bins
 
@@ -181,9 +181,9 @@ def split_at_midpoint(r: Ranges, node: int, b: int, e: int):
         d = -mid[3 + k] - mid[k]
         if d > size:
             axis, start, size = k, mid[k], d
-    along = 2.0 / size
-    known = size > 0.0 and along < LARGE
-    split_range(r, node, b, e, axis, start, tg.where(known, along, 0.0), tg.where(known, 0, 2), 2)
+    scale = 2.0 / size
+    has_extent = size > 0.0 and scale < LARGE
+    split_range(r, node, b, e, axis, start, tg.where(has_extent, scale, 0.0), tg.where(has_extent, 0, 2), 2)
 
 
 @tg.kernel
@@ -195,9 +195,16 @@ def measure(r: Ranges, roots: tg.array1d[int]):
 
 
 @tg.kernel
-def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: int, whole: int, by: int):
-    """Build the subtree of each root, one thread per root. Nodes of at most `whole` items are not split. With
-    `open_nodes`, nodes of at most `most` boxes are appended to this list, whose length is in element 0, for later
+def build(
+    r: Ranges,
+    roots: tg.array1d[int],
+    open_nodes: tg.array1d[int],
+    max_boxes: int,
+    max_unsplit: int,
+    method: int,
+):
+    """Build the subtree of each root, one thread per root. Nodes of at most `max_unsplit` items are not split. With
+    `open_nodes`, nodes of at most `max_boxes` boxes are appended to this list, whose length is in element 0, for later
     threads."""
     t = tg.tid()
     top = 1
@@ -206,8 +213,8 @@ def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: 
         top -= 1
         node = r.stack[t, top]
         b, e = r.begin[node], r.end[node]
-        if e - b > 1 and r.weight[node] > whole:
-            if open_nodes is not None and e - b <= most:
+        if e - b > 1 and r.weight[node] > max_unsplit:
+            if open_nodes is not None and e - b <= max_boxes:
                 k = open_nodes[0] + 1
                 open_nodes[0] = k
                 open_nodes[k] = node
@@ -217,20 +224,20 @@ def build(r: Ranges, roots: tg.array1d[int], open_nodes: tg.array1d[int], most: 
                 elif e - b <= FEW:
                     split_at_midpoint(r, node, b, e)
                 elif e - b < MANY:
-                    by_coarse_bins(r, node, b, e, t, by)
+                    by_coarse_bins(r, node, b, e, t, method)
                 else:
-                    by_fine_bins(r, node, b, e, t, by)
+                    by_fine_bins(r, node, b, e, t, method)
                 r.stack[t, top], r.stack[t, top + 1] = r.left[node], r.left[node] + 1
                 top += 2
 
 
 @tg.kernel
-def write_binary_tree(r: Ranges, at: tg.array1d[int], nodes: tg.array1d[VEC8]):
-    """Write the nodes of a `BinaryTree`. `at`: the position of the first item of each box."""
+def write_binary_tree(r: Ranges, offsets: tg.array1d[int], nodes: tg.array1d[VEC8]):
+    """Write the nodes of a `BinaryTree`. `offsets`: the position of the first item of each box."""
     node = tg.tid()
     if r.weight[node] > 0:
         box, left, right = r.box[node], r.left[node], r.left[node] + 1
         if left == 0:
-            left, right = -1 - at[r.begin[node]], r.weight[node]
+            left, right = -1 - offsets[r.begin[node]], r.weight[node]
         box[6], box[7] = tg.bitcast(left, tg.float32), tg.bitcast(right, tg.float32)
         nodes[node] = box

@@ -53,9 +53,7 @@ BOTTOM_UP = "cubql"
 VEC3 = VecType(3, float32)
 RESIDENT = 1 << 18
 """The number of threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
-
-
-MOST = 1 << 24
+MAX_THREADS = 1 << 24
 """The maximum number of threads of a launch for a level."""
 LANES = 256
 """The number of threads of a block that refits nodes on a GPU, eight per node."""
@@ -82,8 +80,8 @@ class Bvh(Structure):
     """
 
     __tegula_annotation__ = TREE
-    writes, fits = write_boxes, fit_boxes
-    """The kernels that write all items, and that write the items and nodes of subtrees."""
+    write_kernel, fit_kernel = write_boxes, fit_boxes
+    """The kernel that writes all items, and the kernel that writes the items and nodes of subtrees."""
 
     def __init__(
         self,
@@ -101,7 +99,7 @@ class Bvh(Structure):
         self.leaf_size = check_leaf_size(leaf_size)
         self._constructor = resolve_constructor(constructor, groups, lowers.device)
         self.nodes: array | None = None
-        self._varies = False
+        self._has_recorded_build = False
         self.enter(BVH_KIND, lowers.device)
         self._build()
 
@@ -114,8 +112,8 @@ class Bvh(Structure):
         """
         self.version += 1
         if len(self.lowers):
-            if self._known is None and not self._varies and not is_recorded(self.device):
-                self._known = self._level_counts()
+            if self._level_sizes is None and not self._has_recorded_build and not is_recorded(self.device):
+                self._level_sizes = self._level_counts()
             self._fit()
 
     def rebuild(self, constructor: str | None = None) -> None:
@@ -138,10 +136,10 @@ class Bvh(Structure):
         Raises:
             nothing.
         """
-        made = TREE()
+        tree = TREE()
         for name, word in zip(TREE.fields, [*self.words(), self.id], strict=True):
-            setattr(made, name, word)
-        return made
+            setattr(tree, name, word)
+        return tree
 
     def levels(self) -> list[tuple[int, int]]:
         """The levels of the tree, from the root down.
@@ -177,61 +175,66 @@ class Bvh(Structure):
         """Build the tree on the device, asynchronously. Returns the order of the items."""
         nodes = max_nodes(count, 1)
         self._allocate(nodes, count)
-        made = MortonBuild(count, nodes, self.device, RESIDENT)
-        order = made.curve.sort(self.lowers, self.uppers)
-        self._counts, self._known = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
-        made.part(count, self.leaf_size, self._counts, self.node_words)
+        builder = MortonBuild(count, nodes, self.device, RESIDENT)
+        order = builder.curve.sort(self.lowers, self.uppers)
+        self._counts, self._level_sizes = tg.empty(LEVELS + 1, dtype=int, device=self.device), None
+        builder.split(count, self.leaf_size, self._counts, self.node_words)
         # Replays of a recorded build may change the levels at any time.
-        self._varies |= is_recorded(self.device)
+        self._has_recorded_build |= is_recorded(self.device)
         if self.device.is_cpu:
-            self._known = self._level_counts()
+            self._level_sizes = self._level_counts()
         self._group_nodes = None
         return order
 
     def _build_on_host(self, count: int) -> None:
         """Build the tree on the CPU, and copy it to the device."""
         groups = None if self.groups is None else self.groups.to("cpu")
-        boxes, made = self._boxes_on_host(), None
+        boxes, build = self._boxes_on_host(), None
         if self._constructor == BOTTOM_UP and groups is None:
-            made = widen(build_bottom_up(boxes), self.leaf_size)
-        if made is None:
+            build = widen(build_bottom_up(boxes), self.leaf_size)
+        if build is None:
             # Top-down builds limit the depth.
-            whole = self.leaf_size * WIDTH
-            binary = TopDown(boxes, groups, whole, CONSTRUCTORS[self._constructor]).binary()
-            made = widen(binary, self.leaf_size)
-        if made is None:
+            max_unsplit = self.leaf_size * WIDTH
+            binary = TopDown(boxes, groups, max_unsplit, CONSTRUCTORS[self._constructor]).binary()
+            build = widen(binary, self.leaf_size)
+        if build is None:
             what = f"the hierarchy has more than {LEVELS} levels"
             raise LaunchError(what, "build it with constructor='lbvh', or with fewer groups")
-        self._allocate(1 + sum(made.known), count)
-        self._known = made.known
-        counts = made.known + [0] * (LEVELS + 1 - len(made.known))
+        self._allocate(1 + sum(build.level_sizes), count)
+        self._level_sizes = build.level_sizes
+        counts = build.level_sizes + [0] * (LEVELS + 1 - len(build.level_sizes))
         self._counts = tg.array(counts, dtype=int, device=self.device)
-        self._group_nodes = None if made.pairs is None else made.pairs.to(self.device)
-        self._subtrees, self._above = _with_rest(made.subtrees, made.above, count)
+        self._group_nodes = None if build.pairs is None else build.pairs.to(self.device)
+        self._subtrees, self._above = _refit_rows(build.subtrees, build.above, count)
         if self.device.is_cpu:
-            self._finish(made)
+            self._write_built(build)
         else:
-            words = tg.empty((1 + sum(made.known)) * NODE, dtype=tg.int32, device="cpu")
-            top = sum(made.known[: made.top])
-            args = [made.records, self._subtrees, made.shifts, view_of(words, EIGHT), top]
+            words = tg.empty((1 + sum(build.level_sizes)) * NODE, dtype=tg.int32, device="cpu")
+            top = sum(build.level_sizes[: build.top])
+            args = [build.records, self._subtrees, build.shifts, view_of(words, EIGHT), top]
             launch(place_subtrees, len(self._subtrees), args)
             tg.copy(self.node_words, words, count=words.size)
-            self._number(made.order.to(self.device))
+            self._number(build.order.to(self.device))
             self._fit()
 
-    def _finish(self, made: WideBuild) -> None:
+    def _write_built(self, build: WideBuild) -> None:
         """Write the nodes and the items of a hierarchy that was built on the CPU."""
-        self._finish_by(build_boxes, [self.lowers, self.uppers, self.groups, made.order], made)
+        self._write_by(build_boxes, [self.lowers, self.uppers, self.groups, build.order], build)
 
-    def _finish_by(self, kernel: Any, sources: list[Any], made: WideBuild) -> None:
+    def _write_by(self, kernel: Any, sources: list[Any], build: WideBuild) -> None:
         """Write nodes and items by a kernel, from the arrays that items are computed from."""
         assert self.nodes is not None
         items = len(self._items) - self.node_limit
         args = [view_as(self.nodes, VEC8), self.node_words, self._items, items, self.leaf_size == 1]
-        rest = [made.records, made.shifts, view_of(self.node_words, EIGHT), sum(made.known[: made.top])]
+        placement = [
+            build.records,
+            build.shifts,
+            view_of(self.node_words, EIGHT),
+            sum(build.level_sizes[: build.top]),
+        ]
         inputs = [*sources, *args, self._subtrees]
-        launch(kernel, self._above, [*inputs, 0, *rest])
-        launch(kernel, 1, [*inputs, self._above, *rest])
+        launch(kernel, self._above, [*inputs, 0, *placement])
+        launch(kernel, 1, [*inputs, self._above, *placement])
 
     def _boxes_on_host(self) -> HostBoxes:
         """The boxes of the items on the CPU."""
@@ -247,23 +250,23 @@ class Bvh(Structure):
         self.nodes = self.node_words.view(tg.float32)
         self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
         self._launch(write_no_box, 1, [self._items, items])
-        self._places = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
+        self._positions = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
     def _number(self, order: array) -> None:
         """Write the data for refits: on a GPU the position of each item, on a CPU the index of the item at each
         position, and the subtrees."""
-        if self._places is not None:
-            self._launch(invert_order, len(order), [order, self._places])
+        if self._positions is not None:
+            self._launch(invert_order, len(order), [order, self._positions])
             return
-        assert self._known is not None
+        assert self._level_sizes is not None
         self._launch(number_items, len(order), [self.groups, order, self._items])
         levels = self.levels()
-        wanted = max(SUBTREES, len(order) // SUBTREE_ITEMS)
-        top = next((k for k, (_, n) in enumerate(levels) if n >= wanted), len(levels) - 1)
+        enough = max(SUBTREES, len(order) // SUBTREE_ITEMS)
+        top = next((k for k, (_, n) in enumerate(levels) if n >= enough), len(levels) - 1)
         first, count = levels[top]
-        found = tg.empty((count, 2 * (len(levels) - top) + 2), dtype=int, device="cpu")
-        self._launch(write_subtrees, count, [self.node_words, first, len(levels) - top, found])
-        self._subtrees, self._above = _with_rest(found.numpy(), levels[:top], len(order))
+        subtrees = tg.empty((count, 2 * (len(levels) - top) + 2), dtype=int, device="cpu")
+        self._launch(write_subtrees, count, [self.node_words, first, len(levels) - top, subtrees])
+        self._subtrees, self._above = _refit_rows(subtrees.numpy(), levels[:top], len(order))
 
     def _fit(self) -> None:
         """Write the boxes of all items and nodes."""
@@ -272,19 +275,21 @@ class Bvh(Structure):
         items = len(self._items) - self.node_limit
         nodes = view_as(self.nodes, VEC8)
         single = self.leaf_size == 1
-        if self._places is None:
-            args = [*self._given(), nodes, self.node_words, self._items, items, single, self._subtrees]
-            self._launch(self.fits, self._above, [*args, 0], 1)
+        if self._positions is None:
+            args = [*self._sources(), nodes, self.node_words, self._items, items, single, self._subtrees]
+            self._launch(self.fit_kernel, self._above, [*args, 0], 1)
             if self._above < len(self._subtrees):
-                self._launch(self.fits, 1, [*args, self._above], 1)
+                self._launch(self.fit_kernel, 1, [*args, self._above], 1)
         else:
-            self._launch(self.writes, items, [*self._given(), self.groups, self._places, self._items])
-            numbers = view_as(self._items, float32)
-            given = [self.nodes, self.node_words, self._items, numbers, items, single]
-            self.launch_by_level(fit_level, WIDTH, given, LANES)
+            self._launch(
+                self.write_kernel, items, [*self._sources(), self.groups, self._positions, self._items]
+            )
+            node_boxes = view_as(self._items, float32)
+            inputs = [self.nodes, self.node_words, self._items, node_boxes, items, single]
+            self.launch_by_level(fit_level, WIDTH, inputs, LANES)
             self._launch(write_header, 1, [nodes, self._items, items])
 
-    def _given(self) -> list[Any]:
+    def _sources(self) -> list[Any]:
         """The leading arguments of the kernels that write items."""
         return [self.lowers, self.uppers]
 
@@ -303,12 +308,16 @@ class Bvh(Structure):
             nothing.
         """
         # A recording may be replayed after other builds, whose levels only the GPU knows.
-        known = None if self._by_keys and not self.device.is_cpu and is_recorded(self.device) else self._known
-        for level in reversed(range(DEPTH if known is None else len(known))):
-            if known is None:
+        level_sizes = (
+            None
+            if self._by_keys and not self.device.is_cpu and is_recorded(self.device)
+            else self._level_sizes
+        )
+        for level in reversed(range(DEPTH if level_sizes is None else len(level_sizes))):
+            if level_sizes is None:
                 threads = min(each * min(1 << min(3 * level, 31), self.node_limit), RESIDENT)
             else:
-                threads = min(each * known[level], MOST)
+                threads = min(each * level_sizes[level], MAX_THREADS)
             self._launch(kernel, threads, [*inputs, self._counts, level, threads], block_dim)
 
     def _level_counts(self) -> list[int]:
@@ -327,16 +336,17 @@ class Bvh(Structure):
         if self.nodes is None:
             return [0, 0, 0, 0]
         groups = self._group_nodes
-        found = [self.nodes.ptr, self._items.ptr, 0 if groups is None else groups.ptr]
-        return [*found, 0 if groups is None else len(groups) // 2]
+        addresses = [self.nodes.ptr, self._items.ptr, 0 if groups is None else groups.ptr]
+        return [*addresses, 0 if groups is None else len(groups) // 2]
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
         tg.launch(kernel, dim, inputs, device=self.device, record_tape=False, block_dim=block_dim)
 
 
-def _with_rest(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) -> tuple[array, int]:
-    """The rows of subtrees, with rows for adjacent items outside all subtrees, and a last row for the levels above, if
-    there are any; and the number of rows before this last row."""
+def _refit_rows(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) -> tuple[array, int]:
+    """The table for refits on a CPU, and its number of rows before the levels above the subtrees. The table has a row
+    for each subtree, a row for each range of items outside all subtrees, and a row for the levels above, if there are
+    any."""
     begin, end = (subtrees[:, k] for k in range(2))
     order = np.argsort(begin, kind="stable")
     gaps = np.stack([np.append(0, np.maximum.accumulate(end[order])), np.append(begin[order], items)], 1)
@@ -377,9 +387,9 @@ def check_leaf_size(size: int) -> int:
 def resolve_constructor(name: str | None, groups: array | None, device: Device) -> str:
     """The name of a constructor, by default the default of the device; ValueError for an unknown name."""
     default = "sah" if groups is not None else BOTTOM_UP
-    found = (default if device.is_cpu else "lbvh") if name is None else str(name).lower()
-    if found not in CONSTRUCTORS:
+    constructor = (default if device.is_cpu else "lbvh") if name is None else str(name).lower()
+    if constructor not in CONSTRUCTORS:
         raise ValueError(f"constructor must be one of {', '.join(CONSTRUCTORS)}, got {name!r}")
-    if found == "cubql" and groups is not None:
+    if constructor == "cubql" and groups is not None:
         raise LaunchError("Grouped BVHs cannot be built with constructor='cubql'", "use 'sah' or 'lbvh'")
-    return found
+    return constructor

@@ -34,15 +34,15 @@ def bound_centres(
 ):
     """Write the bounds of the centres of boxes as sortable bits: the complements of the lower bounds, and the upper
     bounds, so that both are maxima that start at 0."""
-    first, last = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
+    lowest, highest = tg.vec3(tg.inf, tg.inf, tg.inf), tg.vec3(-tg.inf, -tg.inf, -tg.inf)
     for i in range(tg.tid(), lower.shape[0], threads):
         c = centre(make_box(lower[i], upper[i]))
         for k in tg.static(range(3)):
-            first[k] = tg.where(c[k] < first[k], c[k], first[k])
-            last[k] = tg.where(c[k] > last[k], c[k], last[k])
+            lowest[k] = tg.where(c[k] < lowest[k], c[k], lowest[k])
+            highest[k] = tg.where(c[k] > highest[k], c[k], highest[k])
     for k in tg.static(range(3)):
-        tg.atomic_max(bounds, k, ~sortable_bits(first[k]))
-        tg.atomic_max(bounds, 3 + k, sortable_bits(last[k]))
+        tg.atomic_max(bounds, k, ~sortable_bits(lowest[k]))
+        tg.atomic_max(bounds, 3 + k, sortable_bits(highest[k]))
 
 
 @tg.func
@@ -68,15 +68,15 @@ def number_boxes(
     i = tg.tid()
     low, high = lower[i], upper[i]
     key = (tg.uint64(1) << tg.uint64(3 * bits)) - tg.uint64(1)
-    most = (1 << bits) - 1
+    last_cell = (1 << bits) - 1
     if is_valid_box(low, high):
         c = centre(make_box(low, high))
         key = tg.uint64(0)
         for k in tg.static(range(3)):
             start = float_from_bits(~bounds[k])
             size = float_from_bits(bounds[3 + k]) - start
-            scale = tg.where(size > 1e-30, float(most) / size, 0.0)
-            cell = tg.clamp(int((c[k] - start) * scale), 0, most)
+            scale = tg.where(size > 1e-30, float(last_cell) / size, 0.0)
+            cell = tg.clamp(int((c[k] - start) * scale), 0, last_cell)
             key = key | (spread_bits(tg.uint64(cell)) << tg.uint64(k))
     keys[i], ids[i] = keys.dtype(key), i
 

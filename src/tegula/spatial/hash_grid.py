@@ -80,29 +80,29 @@ def lower_bound_cell(cells: tg.array1d[tg.uint32], low: int, high: int, cell: tg
 
 
 @tg.kernel
-def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, each: int, starts: tg.array1d[int]):
+def find_starts(cells: tg.array1d[tg.uint32], count: int, last: int, length: int, starts: tg.array1d[int]):
     """Write the start of each cell in the sorted points, and the end of the last cell. The next occupied cell is found
     by a galloping search, so that a cell with many points costs little."""
-    cell = tg.tid() * each
-    end = tg.min(cell + each, last + 1)
-    at = lower_bound_cell(cells, 0, count, tg.uint32(cell))
+    cell = tg.tid() * length
+    end = tg.min(cell + length, last + 1)
+    point = lower_bound_cell(cells, 0, count, tg.uint32(cell))
     while cell < end:
         following = end
-        if at < count:
-            following = tg.min(tg.int32(cells[at]) + 1, end)
+        if point < count:
+            following = tg.min(tg.int32(cells[point]) + 1, end)
         for k in range(cell, following):
-            starts[k] = at
+            starts[k] = point
         cell = following
-        near = tg.min(at + NEAR, count)
-        while at < near and cells[at] < tg.uint32(cell):
-            at += 1
-        if at == near and at < count:
-            low, high, step = at, at, NEAR
+        linear_end = tg.min(point + NEAR, count)
+        while point < linear_end and cells[point] < tg.uint32(cell):
+            point += 1
+        if point == linear_end and point < count:
+            low, high, step = point, point, NEAR
             while high < count and cells[high] < tg.uint32(cell):
                 low = high + 1
                 high = tg.min(high + step, count)
                 step = 2 * step
-            at = lower_bound_cell(cells, low, high, tg.uint32(cell))
+            point = lower_bound_cell(cells, low, high, tg.uint32(cell))
 
 
 @tg.kernel
@@ -110,7 +110,7 @@ def fill_starts(
     cells: tg.array1d[tg.uint32],
     count: int,
     last: int,
-    each: int,
+    length: int,
     starts: tg.array1d[int],
     windows: tg.array1d[EIGHT],
 ):
@@ -118,29 +118,29 @@ def fill_starts(
 
     The vectors of a point also set the starts of later cells, which the next points correct; near the end of the
     thread's cells, where another thread's starts follow, the starts are written one by one."""
-    cell = tg.tid() * each
-    end = tg.min(cell + each, last + 1)
-    at = lower_bound_cell(cells, 0, count, tg.uint32(cell))
-    found = end
-    if at < count:
-        found = tg.int32(tg.min(cells[at], tg.uint32(end)))
-    while found < end:
-        if found < end - 2 * WIDTH:
-            windows[cell], windows[cell + WIDTH] = EIGHT(at), EIGHT(at)
+    cell = tg.tid() * length
+    end = tg.min(cell + length, last + 1)
+    point = lower_bound_cell(cells, 0, count, tg.uint32(cell))
+    occupied = end
+    if point < count:
+        occupied = tg.int32(tg.min(cells[point], tg.uint32(end)))
+    while occupied < end:
+        if occupied < end - 2 * WIDTH:
+            windows[cell], windows[cell + WIDTH] = EIGHT(point), EIGHT(point)
             k = cell + 2 * WIDTH
-            while k <= found:
-                windows[k], windows[k + WIDTH] = EIGHT(at), EIGHT(at)
+            while k <= occupied:
+                windows[k], windows[k + WIDTH] = EIGHT(point), EIGHT(point)
                 k += 2 * WIDTH
         else:
-            for k in range(cell, found + 1):
-                starts[k] = at
-        cell = found + 1
-        at += 1
-        found = end
-        if at < count:
-            found = tg.int32(tg.min(cells[at], tg.uint32(end)))
+            for k in range(cell, occupied + 1):
+                starts[k] = point
+        cell = occupied + 1
+        point += 1
+        occupied = end
+        if point < count:
+            occupied = tg.int32(tg.min(cells[point], tg.uint32(end)))
     for k in range(cell, end):
-        starts[k] = at
+        starts[k] = point
 
 
 class _SortBuffers:
@@ -277,14 +277,14 @@ class HashGrid(Structure):
         Raises:
             nothing.
         """
-        made = HASH_GRID()
-        made.count, made.bits, made.grouped = self._count, scalar_of(self.dtype).bits, int(self._grouped)
-        made.dim_x, made.dim_y, made.dim_z = self.dims
-        made.scale, made.id = self._scale, self.id
+        grid = HASH_GRID()
+        grid.count, grid.bits, grid.grouped = self._count, scalar_of(self.dtype).bits, int(self._grouped)
+        grid.dim_x, grid.dim_y, grid.dim_z = self.dims
+        grid.scale, grid.id = self._scale, self.id
         if self._buffers is not None and self._starts is not None:
-            made.starts, made.ids = self._starts.ptr, self._buffers.ids.ptr
-            made.groups = 0 if self._groups is None else self._groups.ptr
-        return made
+            grid.starts, grid.ids = self._starts.ptr, self._buffers.ids.ptr
+            grid.groups = 0 if self._groups is None else self._groups.ptr
+        return grid
 
     def words(self) -> list[int]:
         """The values of the fields of HASH_GRID, in order.
@@ -294,14 +294,14 @@ class HashGrid(Structure):
         Raises:
             nothing.
         """
-        found = self.in_kernels()
-        numbers = [getattr(found, name) for name in HASH_GRID.fields if name != "id"]
+        grid = self.in_kernels()
+        numbers = [getattr(grid, name) for name in HASH_GRID.fields if name != "id"]
         return [int.from_bytes(_DOUBLE.pack(x), "little") if isinstance(x, float) else x for x in numbers]
 
     def _check(self, points: array, radius: float, groups: array | None) -> None:
-        wanted = VecType(3, scalar_of(self.dtype))
-        if points.dtype != wanted:
-            raise TypeError(f"the points of this hash grid are {wanted}, got {points.dtype}")
+        expected = VecType(3, scalar_of(self.dtype))
+        if points.dtype != expected:
+            raise TypeError(f"the points of this hash grid are {expected}, got {points.dtype}")
         if not 0.0 < float(radius) < math.inf:
             raise ValueError(f"the width of a cell must be positive, got {radius}")
         if points.device != self.device:

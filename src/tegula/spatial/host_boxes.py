@@ -16,23 +16,23 @@ THREADS = 64
 SHORT, SHORT_BITS, BITS = 1 << 20, 10, 21
 """The number of boxes up to which keys have 10 bits per coordinate, and the numbers of bits below and above it."""
 SPARE = 8
-"""The number of unused indices after those of all boxes, which vectors of indices may include."""
+"""The number of unused indices after the indices of all boxes, because vectors read eight indices."""
 ROUNDING = float(1 << 23)
 """A float whose unit in the last place is 1."""
 
 
 class HostBoxes(NamedTuple):
-    """Boxes as vectors, with the bounds of their centres (and of the negated centres) for each part of the boxes."""
+    """Boxes as vectors, with the bounds of the centres and of the negated centres of each thread's boxes."""
 
     boxes: array
-    middles: array
+    centre_bounds: array
 
 
 @tg.func
 def chunk_range(count: int, thread: int, threads: int):
     """The range of items that a thread processes, end exclusive."""
-    each = (count + threads - 1) // threads
-    return tg.min(thread * each, count), tg.min((thread + 1) * each, count)
+    length = (count + threads - 1) // threads
+    return tg.min(thread * length, count), tg.min((thread + 1) * length, count)
 
 
 @tg.kernel
@@ -41,7 +41,7 @@ def bound_boxes(
     upper: tg.array1d[tg.vec3],
     threads: int,
     boxes: tg.array1d[VEC8],
-    middles: tg.array1d[VEC8],
+    centre_bounds: tg.array1d[VEC8],
 ):
     """Write boxes as vectors, and the bounds of the centres of a thread's boxes."""
     t = tg.tid()
@@ -51,7 +51,7 @@ def bound_boxes(
         box = make_box(lower[i], upper[i])
         boxes[i] = box
         middle = union(centre(box), middle)
-    middles[t] = middle
+    centre_bounds[t] = middle
 
 
 @tg.kernel
@@ -60,7 +60,7 @@ def bound_faces(
     indices: tg.array1d[int],
     threads: int,
     boxes: tg.array1d[VEC8],
-    middles: tg.array1d[VEC8],
+    centre_bounds: tg.array1d[VEC8],
 ):
     """Write the boxes of faces as vectors, as `bound_boxes` does; a face with a NaN, or with infinities
     whose sum is NaN, has an empty box."""
@@ -80,15 +80,15 @@ def bound_faces(
         box = tg.where(total == total, box, VEC8(tg.inf))
         boxes[i] = box
         middle = union(centre(box), middle)
-    middles[t] = middle
+    centre_bounds[t] = middle
 
 
 @tg.func
-def cell_scale(middles: tg.array1d[VEC8], bits: int):
+def cell_scale(centre_bounds: tg.array1d[VEC8], bits: int):
     """The lower bounds of the centres, and the number of cells per unit along each axis, in the first components."""
     middle = VEC8(tg.inf)
-    for k in range(middles.shape[0]):
-        middle = union(middles[k], middle)
+    for k in range(centre_bounds.shape[0]):
+        middle = union(centre_bounds[k], middle)
     start, scale = VEC8(0.0), VEC8(0.0)
     for k in tg.static(range(3)):
         size = -middle[3 + k] - middle[k]
@@ -108,13 +108,13 @@ def cell_of(box: VEC8, start: VEC8, scale: VEC8, bits: int):
 @tg.kernel
 def key_boxes(
     boxes: tg.array1d[VEC8],
-    middles: tg.array1d[VEC8],
+    centre_bounds: tg.array1d[VEC8],
     threads: int,
     keys: tg.array1d[tg.uint32],
     ids: tg.array1d[int],
 ):
     """Write the Morton keys of a thread's boxes, with SHORT_BITS bits per coordinate, and the indices of the boxes."""
-    start, scale = cell_scale(middles, SHORT_BITS)
+    start, scale = cell_scale(centre_bounds, SHORT_BITS)
     begin, end = chunk_range(boxes.shape[0], tg.tid(), threads)
     for i in range(begin, end):
         x = cell_of(boxes[i], start, scale, SHORT_BITS)
@@ -128,13 +128,13 @@ def key_boxes(
 @tg.kernel
 def key_many_boxes(
     boxes: tg.array1d[VEC8],
-    middles: tg.array1d[VEC8],
+    centre_bounds: tg.array1d[VEC8],
     threads: int,
     keys: tg.array1d[tg.uint64],
     ids: tg.array1d[int],
 ):
     """Write the Morton keys of a thread's boxes, with BITS bits per coordinate, and the indices of the boxes."""
-    start, scale = cell_scale(middles, BITS)
+    start, scale = cell_scale(centre_bounds, BITS)
     begin, end = chunk_range(boxes.shape[0], tg.tid(), threads)
     for i in range(begin, end):
         x = cell_of(boxes[i], start, scale, BITS)
@@ -147,21 +147,21 @@ def key_many_boxes(
 def measure(kernel: Any, sources: list[array], count: int) -> HostBoxes:
     """Compute the boxes of `count` items by a kernel."""
     threads = max(1, min(THREADS, count // 256))
-    found = HostBoxes(tg.empty(count, VEC8, "cpu"), tg.empty(threads, VEC8, "cpu"))
-    launch(kernel, threads, [*sources, threads, *found])
-    return found
+    result = HostBoxes(tg.empty(count, VEC8, "cpu"), tg.empty(threads, VEC8, "cpu"))
+    launch(kernel, threads, [*sources, threads, *result])
+    return result
 
 
-def sort_boxes(found: HostBoxes) -> tuple[array, array]:
+def sort_boxes(item_boxes: HostBoxes) -> tuple[array, array]:
     """The keys and the indices of boxes in Morton order."""
-    count = len(found.boxes)
+    count = len(item_boxes.boxes)
     bits, kernel, dtype = SHORT_BITS, key_boxes, tg.uint32
     if count > SHORT:
         bits, kernel, dtype = BITS, key_many_boxes, tg.uint64
     keys = tg.empty(2 * count, dtype, "cpu")
     ids = ints(2 * count + SPARE)
-    threads = len(found.middles)
-    launch(kernel, threads, [*found, threads, keys, ids])
+    threads = len(item_boxes.centre_bounds)
+    launch(kernel, threads, [*item_boxes, threads, keys, ids])
     return sorted_halves(keys, ids, count, 0, 3 * bits, Chunks(count, get_device("cpu")))
 
 

@@ -46,9 +46,9 @@ def write_face_bounds(
 
 
 @tg.func
-def vertex(points: tg.uint64, indices: tg.uint64, place: int):
+def vertex(points: tg.uint64, indices: tg.uint64, corner: int):
     """The position of a vertex of a face; the arguments are the addresses of the arrays."""
-    index = lang._element_at(indices + tg.uint64(place) * tg.uint64(4), tg.int32)
+    index = lang._element_at(indices + tg.uint64(corner) * tg.uint64(4), tg.int32)
     return lang._element_at(points + tg.uint64(index) * tg.uint64(12), tg.vec3)
 
 
@@ -59,7 +59,7 @@ def write_face(
     triangles: tg.array1d[tg.vec4],
     items: tg.array1d[VEC8],
     face: int,
-    place: int,
+    position: int,
     item: VEC8,
 ):
     """Write the corners and the box of a face, NaN if a corner has a NaN. `face`: the position of the face's vertex
@@ -67,17 +67,17 @@ def write_face(
     a, b = vertex(points, vertices, 3 * face), vertex(points, vertices, 3 * face + 1)
     c = vertex(points, vertices, 3 * face + 2)
     total = a + b + c
-    known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
+    is_known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
     low, high = tg.vec3(), tg.vec3()
     for k in tg.static(range(3)):
         low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
         high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
     box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
-    items[place] = tg.where(known, box, without_points(item))
-    at = tg.int64(place) * 3
-    triangles[at] = tg.vec4(a[0], a[1], a[2], b[0])
-    triangles[at + 1] = tg.vec4(b[1], b[2], c[0], c[1])
-    triangles[at + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
+    items[position] = tg.where(is_known, box, without_points(item))
+    row = tg.int64(position) * 3
+    triangles[row] = tg.vec4(a[0], a[1], a[2], b[0])
+    triangles[row + 1] = tg.vec4(b[1], b[2], c[0], c[1])
+    triangles[row + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
 
 
 @tg.kernel
@@ -86,12 +86,12 @@ def write_faces(
     vertices: tg.uint64,
     triangles: tg.array1d[tg.vec4],
     groups: tg.array1d[int],
-    places: tg.array1d[int],
+    positions: tg.array1d[int],
     items: tg.array1d[VEC8],
 ):
     """Write the corners and the boxes of faces in the order of their indices, as `write_boxes` does."""
     i = tg.tid()
-    write_face(points, vertices, triangles, items, i, places[i], named_item(groups, i))
+    write_face(points, vertices, triangles, items, i, positions[i], named_item(groups, i))
 
 
 @tg.kernel
@@ -109,8 +109,8 @@ def fit_faces(
 ):
     """Write the faces and the nodes of a subtree, as `fit_boxes` does; the vertices are in the order of the items."""
     t = first + tg.tid()
-    for place in range(subtrees[t, 0], subtrees[t, 1]):
-        write_face(points, vertices, triangles, items, place, place, items[place])
+    for position in range(subtrees[t, 0], subtrees[t, 1]):
+        write_face(points, vertices, triangles, items, position, position, items[position])
     fit_subtree(nodes, words, items, inner, single, subtrees, t)
 
 
@@ -139,11 +139,11 @@ def build_faces(
     the items."""
     t = first + tg.tid()
     place_nodes(r, subtrees, shifts, rows, top, t)
-    for place in range(subtrees[t, 0], subtrees[t, 1]):
-        face = order[place]
+    for position in range(subtrees[t, 0], subtrees[t, 1]):
+        face = order[position]
         for k in tg.static(range(3)):
-            ordered[3 * place + k] = indices[3 * face + k]
-        write_face(points, vertices, triangles, items, face, place, named_item(groups, face))
+            ordered[3 * position + k] = indices[3 * face + k]
+        write_face(points, vertices, triangles, items, face, position, named_item(groups, face))
     fit_subtree(nodes, words, items, inner, single, subtrees, t)
 
 
@@ -156,8 +156,8 @@ def order_vertices(indices: tg.array1d[int], order: tg.array1d[int], vertices: t
 
 
 class _Faces(Bvh):
-    """The hierarchy of the faces of a mesh. `lowers` and `uppers` are the boxes of the build; refits compute the boxes,
-    and the triangles, from the vertices, in the order of the hierarchy."""
+    """The hierarchy of the faces of a mesh. Only builds by keys write `lowers` and `uppers`; other builds and refits
+    compute the boxes, and the triangles, from the vertices."""
 
     def __init__(
         self, points: array, indices: array, constructor: str | None, groups: array | None, leaf: int
@@ -169,7 +169,7 @@ class _Faces(Bvh):
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
         super().__init__(lower, upper, constructor, groups, leaf)
 
-    writes, fits = write_faces, fit_faces
+    write_kernel, fit_kernel = write_faces, fit_faces
 
     def _boxes_on_host(self) -> HostBoxes:
         sources = [self.points.to("cpu"), self.indices.to("cpu")]
@@ -187,12 +187,12 @@ class _Faces(Bvh):
             self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
             self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
 
-    def _finish(self, made: WideBuild) -> None:
+    def _write_built(self, build: WideBuild) -> None:
         self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
-        args = [self.points.ptr, self.indices.ptr, self._rows, self.groups, made.order, self.indices]
-        self._finish_by(build_faces, [*args, self._vertices], made)
+        args = [self.points.ptr, self.indices.ptr, self._rows, self.groups, build.order, self.indices]
+        self._write_by(build_faces, [*args, self._vertices], build)
 
-    def _given(self) -> list[Any]:
+    def _sources(self) -> list[Any]:
         keep_recorded(self.device, self.points, self._vertices, self._rows)
         return [self.points.ptr, self._vertices.ptr, self._rows]
 
@@ -240,8 +240,8 @@ class Mesh(Structure):
         if groups is not None:
             check_array(groups, "groups", tg.int32, faces, device)
         check_indices(indices.numpy(), len(points))
-        named = resolve_constructor(bvh_constructor, groups, device)
-        if support_winding_number and bvh_constructor is not None and named == "cubql":
+        constructor = resolve_constructor(bvh_constructor, groups, device)
+        if support_winding_number and bvh_constructor is not None and constructor == "cubql":
             raise LaunchError("winding numbers need another constructor than 'cubql'", "use 'sah' or 'lbvh'")
         self.enter(MESH_KIND, device)
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
@@ -296,10 +296,10 @@ class Mesh(Structure):
         Raises:
             nothing.
         """
-        made = MESH()
+        mesh = MESH()
         for name, word in zip(MESH.fields, [*self._addresses(), self.id], strict=True):
-            setattr(made, name, word)
-        return made
+            setattr(mesh, name, word)
+        return mesh
 
     def words(self) -> list[int]:
         """The values of the fields of MESH except the id, and the addresses of gradients.
@@ -327,7 +327,7 @@ class Mesh(Structure):
         """The values of the fields of MESH except the id."""
         velocities = 0 if self._velocities is None else self._velocities.ptr
         winding = 0 if self._winding is None else self._winding.ptr
-        found = [
+        addresses = [
             self._bvh.triangles.ptr,
             self._points.ptr,
             self.indices.ptr,
@@ -335,7 +335,7 @@ class Mesh(Structure):
             winding,
             self._bvh.id,
         ]
-        return [*self._bvh.words(), *found, len(self._points), len(self.indices) // 3]
+        return [*self._bvh.words(), *addresses, len(self._points), len(self.indices) // 3]
 
     def _sum(self) -> None:
         """Write the data for winding numbers, if there are any."""

@@ -23,8 +23,8 @@ SUMMED, SUMMING = 2048, 256
 def thread_node_range(counts: tg.array1d[int], level: int, thread: int, threads: int):
     """The range of nodes of a level that a thread processes, end exclusive."""
     first, count = level_begin(counts, level), counts[level]
-    each = (count + threads - 1) // threads
-    return first + tg.min(thread * each, count), first + tg.min((thread + 1) * each, count)
+    length = (count + threads - 1) // threads
+    return first + tg.min(thread * length, count), first + tg.min((thread + 1) * length, count)
 
 
 @tg.kernel
@@ -33,11 +33,11 @@ def count_children(
 ):
     """Write the number of child nodes of each thread's part of a level."""
     begin, end = thread_node_range(counts, level, tg.tid(), threads)
-    found = 0
+    count = 0
     for node in range(begin, end):
         for k in tg.static(range(WIDTH)):
-            found += tg.where(words[node * NODE + CHILD_WORD + k] > 0, 1, 0)
-    sums[tg.tid()] = found
+            count += tg.where(words[node * NODE + CHILD_WORD + k] > 0, 1, 0)
+    sums[tg.tid()] = count
 
 
 @tg.kernel
@@ -64,32 +64,32 @@ def number_level(
     ranges, whose lengths are in the first words of the parents."""
     t = tg.tid()
     begin, end = thread_node_range(counts, level, t, threads)
-    before = sums[t]
+    preceding = sums[t]
     if begin < end or t == threads - 1:
         for c in range(t // SUMMED):
-            before += chunks[c]
-    child = level_begin(counts, level) + counts[level] + before
+            preceding += chunks[c]
+    child = level_begin(counts, level) + counts[level] + preceding
     first = child
     for node in range(begin, end):
-        at = node * NODE
+        first_word = node * NODE
         for k in tg.static(range(WIDTH)):
-            word = words[at + CHILD_WORD + k]
+            word = words[first_word + CHILD_WORD + k]
             if word > 0:
                 source[child] = word
                 if ends is not None:
-                    ends[child] = word + words[at + k]
-                words[at + CHILD_WORD + k], words[child * NODE + PARENT_WORD] = child, node
+                    ends[child] = word + words[first_word + k]
+                words[first_word + CHILD_WORD + k], words[child * NODE + PARENT_WORD] = child, node
                 child += 1
     if t == threads - 1:
-        counts[level + 1] = before + child - first
+        counts[level + 1] = preceding + child - first
 
 
 class Numbering:
     """The scratch memory for numbering the levels of a hierarchy with at most `most` threads."""
 
-    def __init__(self, most: int, device: Device) -> None:
+    def __init__(self, max_threads: int, device: Device) -> None:
         self.device = device
-        chunks = -(-most // SUMMED)
+        chunks = -(-max_threads // SUMMED)
         self.sums = tg.zeros(chunks * SUMMED, tg.int32, device)
         self.chunks = tg.zeros(chunks, tg.int32, device)
 

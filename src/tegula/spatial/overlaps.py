@@ -38,27 +38,27 @@ def list_overlaps(
     count = 0
     for item in tg.bvh_query_aabb(bvh, lowers[i], uppers[i]):
         # Sift the new leaf up past smaller elements.
-        at = count
-        while at > 0 and items[first + (at - 1) // 2] < item:
-            items[first + at] = items[first + (at - 1) // 2]
-            at = (at - 1) // 2
-        items[first + at] = item
+        node = count
+        while node > 0 and items[first + (node - 1) // 2] < item:
+            items[first + node] = items[first + (node - 1) // 2]
+            node = (node - 1) // 2
+        items[first + node] = item
         count += 1
     while count > 1:
         count -= 1
         last = items[first + count]
         items[first + count] = items[first]
-        at, below = 0, 1
-        while below < count:
-            if below + 1 < count and items[first + below + 1] > items[first + below]:
-                below += 1
-            if items[first + below] > last:
-                items[first + at] = items[first + below]
-                at = below
-                below = 2 * at + 1
+        node, child = 0, 1
+        while child < count:
+            if child + 1 < count and items[first + child + 1] > items[first + child]:
+                child += 1
+            if items[first + child] > last:
+                items[first + node] = items[first + child]
+                node = child
+                child = 2 * node + 1
             else:
-                below = count
-        items[first + at] = last
+                child = count
+        items[first + node] = last
 
 
 def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
@@ -80,14 +80,14 @@ def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
     if count:
         inputs = [bvh, lowers, uppers]
         tg.launch(count_overlaps, count, [*inputs, starts], device=device, record_tape=False)
-        found = int(starts.numpy().sum(dtype="int64"))
-        if found > MAX_OVERLAPS:
+        total = int(starts.numpy().sum(dtype="int64"))
+        if total > MAX_OVERLAPS:
             raise LaunchError(
-                f"the query found {found} overlaps, but at most {MAX_OVERLAPS} are supported",
+                f"the query found {total} overlaps, but at most {MAX_OVERLAPS} are supported",
                 "take fewer boxes at a time",
             )
         array_scan(starts, starts, True)
-        items = tg.empty(found, dtype=int32, device=device)
+        items = tg.empty(total, dtype=int32, device=device)
         tg.launch(list_overlaps, count, [*inputs, starts, items], device=device, record_tape=False)
         return starts, items
     return starts, tg.empty(0, dtype=int32, device=device)

@@ -21,11 +21,11 @@ from tegula.stdlib.geometry.layout import WIDTH
 def place_node(r: Records, record: int, node: int, shift: int, parent: int, nodes: tg.array1d[EIGHT]):
     """Write a node from its record. `shift`: the difference of the indices of child nodes and their records."""
     children = r.records[RECORD * record]
-    inner = lang._each_below(EIGHT(0), children)
-    at = tg.int64(node) * WIDTH
-    nodes[at + CHILD_WORD // WIDTH] = lang._pick_each(inner, children + EIGHT(shift - 1), children)
+    is_node = lang._each_below(EIGHT(0), children)
+    row = tg.int64(node) * WIDTH
+    nodes[row + CHILD_WORD // WIDTH] = lang._pick_each(is_node, children + EIGHT(shift - 1), children)
     words = RECORD * WIDTH * record + WIDTH
-    nodes[at + COUNT_WORD // WIDTH] = EIGHT(r.words[words], r.words[words + 1], parent, 0, 0, 0, 0, 0)
+    nodes[row + COUNT_WORD // WIDTH] = EIGHT(r.words[words], r.words[words + 1], parent, 0, 0, 0, 0, 0)
 
 
 @tg.func
@@ -41,13 +41,13 @@ def place_nodes(
     the range of nodes of each level, after the range of items; `shifts`: the differences of the indices of the nodes of
     each level and their records."""
     if t < shifts.shape[0]:
-        before = 1
+        parent_shift = 1
         for level in range(shifts.shape[1] - 1):
-            shift, following = shifts[t, level], shifts[t, level + 1]
+            shift, child_shift = shifts[t, level], shifts[t, level + 1]
             for node in range(subtrees[t, 2 * level + 2], subtrees[t, 2 * level + 3]):
                 record = node - shift
-                place_node(r, record, node, following, before + r.origin[PARENT, record], nodes)
-            before = shift
+                place_node(r, record, node, child_shift, parent_shift + r.origin[PARENT, record], nodes)
+            parent_shift = shift
     elif t == subtrees.shape[0] - 1:
         for record in range(top):
             place_node(r, record, 1 + record, 1, 1 + r.origin[PARENT, record], nodes)
@@ -82,6 +82,6 @@ def build_boxes(
     """Write the nodes and the items of a subtree, as `fit_boxes` does after a build."""
     t = first + tg.tid()
     place_nodes(r, subtrees, shifts, rows, top, t)
-    for place in range(subtrees[t, 0], subtrees[t, 1]):
-        write_box(lower, upper, items, place, named_item(groups, order[place]))
+    for position in range(subtrees[t, 0], subtrees[t, 1]):
+        write_box(lower, upper, items, position, named_item(groups, order[position]))
     fit_subtree(nodes, words, items, inner, single, subtrees, t)

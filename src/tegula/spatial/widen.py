@@ -28,7 +28,7 @@ RECORD = 2
 and the words of the numbers of items of leaves."""
 
 
-KID, START, SIZE, CUT, SLOT, HOLDER = range(6)
+NODE, START, SIZE, CUT, SLOT, HOLDER = range(6)
 """The rows with the binary node of each child of a node, its first item, its number of items, 1 for a leaf that is a
 part of a binary node, and its slot; and with the child in each slot, -1 for a missing child."""
 SOURCE, BEGIN, PARENT, BASE = range(4)
@@ -75,10 +75,10 @@ def high_of_eight(x: EIGHT):
 @tg.func
 def is_fixed(fixed: tg.array1d[int], node: int):
     """Whether a binary node must not be collapsed, because it is the root of a group."""
-    found = False
+    result = False
     if fixed is not None:
-        found = fixed[node] != 0
-    return found
+        result = fixed[node] != 0
+    return result
 
 
 @tg.func
@@ -132,9 +132,9 @@ def is_split(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, siz
 
 
 @tg.func
-def room_for(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
-    """The number of items for which a node must have leaves left before a child is opened: 0 for a child that is
-    replaced by two children."""
+def required_leaf_items(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
+    """The number of items for which a node needs free leaves to open a child: 0 for a child that is replaced by two
+    children."""
     return tg.where(is_split(tree, fixed, leaf, node, size), 0, size)
 
 
@@ -150,46 +150,50 @@ def open_children(
     begin: int,
 ):
     """Write the children of the node of a binary node. Returns their number."""
-    kid, start, size = r.child[t, KID], r.child[t, START], r.child[t, SIZE]
+    nodes, starts, sizes = r.child[t, NODE], r.child[t, START], r.child[t, SIZE]
     # Missing children have the box of the root.
-    r.children[t, KID], r.children[t, CUT] = EIGHT(root), EIGHT(0)
-    start[0], size[0] = begin, tree.sizes[root]
+    r.children[t, NODE], r.children[t, CUT] = EIGHT(root), EIGHT(0)
+    starts[0], sizes[0] = begin, tree.sizes[root]
     # Vectors that are read from memory are in vector registers.
     r.children[t, SLOT] = EIGHT(0, 1, 2, 3, 4, 5, 6, 7)
     lanes = r.children[t, SLOT]
-    keys, rooms = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(0)
-    number, which = 1, 0
-    while which >= 0:
-        child, first, count = kid[which], start[which], size[which]
-        chosen = lang._each_within(lanes, EIGHT(which)) & lang._each_within(EIGHT(which), lanes)
-        if is_split(tree, fixed, leaf, child, count):
-            left, right = children_of(tree, child)
+    keys, required = EIGHT(0, -1, -1, -1, -1, -1, -1, -1), EIGHT(0)
+    number, opened = 1, 0
+    while opened >= 0:
+        node, first, count = nodes[opened], starts[opened], sizes[opened]
+        is_opened = lang._each_within(lanes, EIGHT(opened)) & lang._each_within(EIGHT(opened), lanes)
+        if is_split(tree, fixed, leaf, node, count):
+            left, right = children_of(tree, node)
             lower = tree.sizes[left]
             upper = count - lower
-            added = lang._each_within(lanes, EIGHT(number)) & lang._each_within(EIGHT(number), lanes)
-            kid[which], size[which] = left, lower
-            kid[number], start[number], size[number] = right, first + lower, upper
-            keys = lang._pick_each(chosen, EIGHT(opening_key(tree, fixed, leaf, left, lower)), keys)
-            keys = lang._pick_each(added, EIGHT(opening_key(tree, fixed, leaf, right, upper)), keys)
-            rooms = lang._pick_each(chosen, EIGHT(room_for(tree, fixed, leaf, left, lower)), rooms)
-            rooms = lang._pick_each(added, EIGHT(room_for(tree, fixed, leaf, right, upper)), rooms)
+            is_added = lang._each_within(lanes, EIGHT(number)) & lang._each_within(EIGHT(number), lanes)
+            nodes[opened], sizes[opened] = left, lower
+            nodes[number], starts[number], sizes[number] = right, first + lower, upper
+            keys = lang._pick_each(is_opened, EIGHT(opening_key(tree, fixed, leaf, left, lower)), keys)
+            keys = lang._pick_each(is_added, EIGHT(opening_key(tree, fixed, leaf, right, upper)), keys)
+            required = lang._pick_each(
+                is_opened, EIGHT(required_leaf_items(tree, fixed, leaf, left, lower)), required
+            )
+            required = lang._pick_each(
+                is_added, EIGHT(required_leaf_items(tree, fixed, leaf, right, upper)), required
+            )
             number += 1
         else:
-            write_order(r, t, tree, items, child, first)
+            write_order(r, t, tree, items, node, first)
             leaves = tg.min(count, WIDTH + 1 - number)
-            each = count // leaves
-            longer = count - each * leaves
+            length = count // leaves
+            longer = count - length * leaves
             for k in range(leaves):
-                at = k * each + tg.min(k, longer)
-                to = tg.where(k == 0, which, number)
-                kid[to], start[to] = r.stack[t, CLUSTERS, at], first + at
-                size[to] = each + tg.where(k < longer, 1, 0)
-                r.child[t, CUT, to] = 1
+                offset = k * length + tg.min(k, longer)
+                target = tg.where(k == 0, opened, number)
+                nodes[target], starts[target] = r.stack[t, CLUSTERS, offset], first + offset
+                sizes[target] = length + tg.where(k < longer, 1, 0)
+                r.child[t, CUT, target] = 1
                 number += tg.where(k == 0, 0, 1)
-            keys = lang._pick_each(chosen, EIGHT(-1), keys)
-        fitting = lang._each_within(rooms, EIGHT(leaf * (WIDTH + 1 - number)))
+            keys = lang._pick_each(is_opened, EIGHT(-1), keys)
+        fitting = lang._each_within(required, EIGHT(leaf * (WIDTH + 1 - number)))
         best = high_of_eight(lang._pick_each(fitting, (keys & EIGHT(-WIDTH)) | lanes, EIGHT(-1)))
-        which = tg.where((best < 0) | (number == WIDTH), -1, best & (WIDTH - 1))
+        opened = tg.where((best < 0) | (number == WIDTH), -1, best & (WIDTH - 1))
     return number
 
 
@@ -215,21 +219,21 @@ def child_slots(r: Records, t: int, tree: BinaryTree):
     """The slots of a node's children, with one bit per axis, so that rays visit near children before far children. Bit
     0 is set for children in the upper half along x, bit 1 in the upper half of each half along y, bit 2 in the upper
     half of each quarter along z."""
-    nodes, kid = tree.nodes, r.child[t, KID]
-    a, b, c, d = nodes[kid[0]], nodes[kid[1]], nodes[kid[2]], nodes[kid[3]]
-    e, f, g, h = nodes[kid[4]], nodes[kid[5]], nodes[kid[6]], nodes[kid[7]]
+    nodes, child = tree.nodes, r.child[t, NODE]
+    a, b, c, d = nodes[child[0]], nodes[child[1]], nodes[child[2]], nodes[child[3]]
+    e, f, g, h = nodes[child[4]], nodes[child[5]], nodes[child[6]], nodes[child[7]]
     x, y, z, w = transposed_half(a, b, c, d)
     p, q, u, s = transposed_half(e, f, g, h)
     lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, u)
     hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
     # The centres, from lower and negated upper bounds.
-    kx, ky, kz = sortable(lx - hx), sortable(ly - hy), sortable(lz - hz)
+    keys_x, keys_y, keys_z = sortable(lx - hx), sortable(ly - hy), sortable(lz - hz)
     lanes = EIGHT(-WIDTH)
-    half = ranks(kx) >> EIGHT(2)
-    ky = (ky >> EIGHT(1)) + (half + half - EIGHT(1)) * (1 << 30)
-    quarter = ranks((ky & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7)) >> EIGHT(1)
-    kz = (kz >> EIGHT(2)) + (quarter + quarter - EIGHT(3)) * (1 << 29)
-    rank = ranks((kz & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7))
+    half = ranks(keys_x) >> EIGHT(2)
+    keys_y = (keys_y >> EIGHT(1)) + (half + half - EIGHT(1)) * (1 << 30)
+    quarter = ranks((keys_y & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7)) >> EIGHT(1)
+    keys_z = (keys_z >> EIGHT(2)) + (quarter + quarter - EIGHT(3)) * (1 << 29)
+    rank = ranks((keys_z & lanes) | EIGHT(0, 1, 2, 3, 4, 5, 6, 7))
     return (rank >> EIGHT(2)) | (rank & EIGHT(2)) | ((rank & EIGHT(1)) << EIGHT(2))
 
 
@@ -258,7 +262,7 @@ def widen_node(
         if k < 0:
             continue
         child, begin, size, cut = (
-            r.child[t, KID, k],
+            r.child[t, NODE, k],
             r.child[t, START, k],
             r.child[t, SIZE, k],
             r.child[t, CUT, k],
@@ -291,35 +295,35 @@ def widen_levels(
     fixed: tg.array1d[int],
     leaf: int,
     record: int,
-    most: int,
+    enough: int,
 ):
-    """Write the records of a subtree from its root's record on, until a level has at least `most` nodes. Writes the
+    """Write the records of a subtree from its root's record on, until a level has at least `enough` nodes. Writes the
     first record of each level, up to the end of the last one."""
     r.levels[t, 0], r.levels[t, 1] = record, record + 1
-    done, following, last = 0, record + 1, r.levels.shape[1] - 1
-    while done < LEVELS and record < following and following - record < most:
+    level, following, last = 0, record + 1, r.levels.shape[1] - 1
+    while level < LEVELS and record < following and following - record < enough:
         end = following
         while record < end:
             following = widen_node(r, t, tree, items, fixed, leaf, record, following)
             record += 1
-        done += 1
-        r.levels[t, done + 1] = following
-    for k in range(done + 2, last):
+        level += 1
+        r.levels[t, level + 1] = following
+    for k in range(level + 2, last):
         r.levels[t, k] = following
-    r.levels[t, last] = done
+    r.levels[t, last] = level
 
 
 @tg.kernel
 def widen_top(
-    r: Records, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, root: int, wanted: int
+    r: Records, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, root: int, enough: int
 ):
     """Write the records of the first levels, in one thread, and the first record of the subtree of each node of the
     last level."""
     r.origin[SOURCE, 0], r.origin[BEGIN, 0], r.origin[PARENT, 0] = root, 0, -1
-    widen_levels(r, 0, tree, items, fixed, leaf, 0, wanted)
-    done = r.levels[0, r.levels.shape[1] - 1]
-    first, base = r.levels[0, done], r.levels[0, done + 1]
-    for k in range(first, r.levels[0, done + 1]):
+    widen_levels(r, 0, tree, items, fixed, leaf, 0, enough)
+    level = r.levels[0, r.levels.shape[1] - 1]
+    first, base = r.levels[0, level], r.levels[0, level + 1]
+    for k in range(first, r.levels[0, level + 1]):
         r.origin[BASE, k - first] = base
         base += tree.sizes[r.origin[SOURCE, k]] * (WIDTH // 2) // (WIDTH - 1) + 1
 

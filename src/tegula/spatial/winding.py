@@ -11,9 +11,9 @@ DATA, TRIANGLE = WINDING_BYTES // 4, TRIANGLE_BYTES // 4
 
 
 @tg.func
-def triangle_vertex(triangles: tg.array1d[float], at: int):
+def triangle_vertex(triangles: tg.array1d[float], first_word: int):
     """The position of a vertex of a triangle."""
-    return tg.vec3(triangles[at], triangles[at + 1], triangles[at + 2])
+    return tg.vec3(triangles[first_word], triangles[first_word + 1], triangles[first_word + 2])
 
 
 @tg.func
@@ -26,45 +26,48 @@ def sum_faces(
 ):
     """Write the data of a node: the area-weighted centre of the faces, the sum of their area vectors, the distance from
     the centre to the furthest corner of the bounds, and the area. The deeper levels must be complete."""
-    centre, total, area = tg.vec3(0.0, 0.0, 0.0), tg.vec3(0.0, 0.0, 0.0), 0.0
+    centre, area_vector, area = tg.vec3(0.0, 0.0, 0.0), tg.vec3(0.0, 0.0, 0.0), 0.0
     for k in range(WIDTH):
         child = words[node * NODE + CHILD_WORD + k]
         if child > 0:
-            at = child * DATA
-            size = data[at + 7]
-            centre += triangle_vertex(data, at) * size
-            total += triangle_vertex(data, at + 3)
+            first_word = child * DATA
+            size = data[first_word + 7]
+            centre += triangle_vertex(data, first_word) * size
+            area_vector += triangle_vertex(data, first_word + 3)
             area += size
         elif child < 0:
             count = (words[node * NODE + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
-            for place in range(-1 - child, -1 - child + count):
-                at = place * TRIANGLE
+            for position in range(-1 - child, -1 - child + count):
+                first_word = position * TRIANGLE
                 a, b, c = (
-                    triangle_vertex(triangles, at),
-                    triangle_vertex(triangles, at + 3),
-                    triangle_vertex(triangles, at + 6),
+                    triangle_vertex(triangles, first_word),
+                    triangle_vertex(triangles, first_word + 3),
+                    triangle_vertex(triangles, first_word + 6),
                 )
                 n = 0.5 * tg.cross(b - a, c - a)
                 size = tg.length(n)
                 if size == size:
                     centre += (a + b + c) * (size / 3.0)
-                    total += n
+                    area_vector += n
                     area += size
     if area > 0.0:
         centre = centre / area
     reach = tg.vec3(0.0, 0.0, 0.0)
     for k in range(WIDTH):
-        at = node * NODE + k
-        if nodes[at] == nodes[at]:
+        first_word = node * NODE + k
+        if nodes[first_word] == nodes[first_word]:
             for axis in tg.static(range(3)):
-                low, high = nodes[at + axis * AXIS_WORD], nodes[at + UPPER_WORD + axis * AXIS_WORD]
+                low, high = (
+                    nodes[first_word + axis * AXIS_WORD],
+                    nodes[first_word + UPPER_WORD + axis * AXIS_WORD],
+                )
                 reach[axis] = tg.max(
                     reach[axis], tg.max(tg.abs(low - centre[axis]), tg.abs(high - centre[axis]))
                 )
-    at = node * DATA
+    first_word = node * DATA
     for axis in tg.static(range(3)):
-        data[at + axis], data[at + 3 + axis] = centre[axis], total[axis]
-    data[at + 6], data[at + 7] = tg.length(reach), area
+        data[first_word + axis], data[first_word + 3 + axis] = centre[axis], area_vector[axis]
+    data[first_word + 6], data[first_word + 7] = tg.length(reach), area
 
 
 @tg.kernel
