@@ -16,7 +16,7 @@ from tegula.stdlib.geometry.layout import WIDTH
 
 CHUNK = 2048
 """The number of boxes, or of clusters, that a thread merges at a time."""
-KEPT = 16
+KEPT = 64
 """The maximum number of clusters of a chunk that are not merged within the chunk."""
 RADIUS = WIDTH
 """The maximum distance of the positions of clusters that are merged."""
@@ -30,7 +30,7 @@ NO_KEY = (1 << 31) - 1
 """A key above all keys of pairs."""
 AHEAD = 24
 """The number of boxes by which the CPU fetches boxes in advance."""
-CELL = 8
+CELL = 4
 """The maximum number of boxes of a leaf cluster."""
 PATIENCE = 24
 """The number of passes over a chunk after which all neighbours are merged. This limits the time for chains of clusters
