@@ -171,7 +171,7 @@ LAZY = {
 def lookup(name: str) -> Any:
     """The public object of a name; AttributeError if there is none.
 
-    Functions that work only inside kernels are made on first use."""
+    Functions that work only inside kernels are created on first use."""
     if name in MODULES:
         return import_module(MODULES[name])
     if name in LAZY:
@@ -190,7 +190,7 @@ def lookup(name: str) -> Any:
 
         function = library().get(name)
         if function is not None:
-            return PublicFunction(name, of_library(function), _of_library(function))
+            return PublicFunction(name, of_library(function), _library_signature(function))
         inside = [f for f in PUBLIC if f.startswith(name + ".")]
         if inside:
             return PublicNamespace(name, {f.partition(".")[2]: lookup(f) for f in inside})
@@ -213,7 +213,7 @@ def public_names() -> list[str]:
     return sorted({*NAMES, *lazy, *MODULES, *(name for name in functions if name[0] != "_")})
 
 
-def _of_library(f: Any) -> inspect.Signature:
+def _library_signature(f: Any) -> inspect.Signature:
     """The signature with which kernels call a function of the library."""
     if len(f.definitions) == 1:
         return _signature(f.definition.function, skip=0)

@@ -113,10 +113,10 @@ class Composite:
 
     def __getitem__(self, key: Any) -> Any:
         """A component, a row, or the vector or matrix that slices select."""
-        return self._wrapped(self._data[_checked(key)].copy())
+        return self._wrapped(self._data[_checked_index(key)].copy())
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._data[_checked(key)] = self._numbers(value)
+        self._data[_checked_index(key)] = self._numbers(value)
 
     def __eq__(self, other: object) -> bool:
         """Whether both have the same shape and equal components."""
@@ -142,10 +142,10 @@ class Composite:
     __neg__, __pos__, __invert__ = _unary("neg"), _unary("pos"), _unary("not")
 
     def __repr__(self) -> str:
-        return f"{self.type.short_name}({_spelt(self._data)})"
+        return f"{self.type.short_name}({_components_text(self._data)})"
 
     def __str__(self) -> str:
-        return _spelt(self._data)
+        return _components_text(self._data)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return composite, (self.type, self._data.copy())
@@ -211,7 +211,7 @@ def composite(t: CompositeType, data: np.ndarray) -> Any:
     return (Vector if len(t.extents) == 1 else Matrix)(t, data)
 
 
-def _checked(key: Any) -> Any:
+def _checked_index(key: Any) -> Any:
     """An index of a vector or matrix; TypeError for an index with another meaning in NumPy."""
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, bool) or not isinstance(part, SupportsIndex | slice):
@@ -219,9 +219,9 @@ def _checked(key: Any) -> Any:
     return key
 
 
-def _spelt(data: np.ndarray) -> str:
+def _components_text(data: np.ndarray) -> str:
     """The components as text, each with the fewest digits that identify the number in its type."""
     if data.ndim:
-        return f"[{', '.join(map(_spelt, map(np.asarray, data)))}]"
+        return f"[{', '.join(map(_components_text, map(np.asarray, data)))}]"
     text = str(data[()])
     return text if data.dtype.kind in "biu" or not text.lstrip("-").isdigit() else f"{text}.0"

@@ -53,10 +53,10 @@ def _decorated(cls: Any, frozen: bool, slots: bool) -> Any:
     namespace = dict(cls.__dict__)
     for name, annotation in namespace.get("__annotations__", {}).items():
         default = namespace.pop(name, MISSING)
-        made_field = known[name] = default if isinstance(default, Field) else field(default=default)
-        made_field.name, made_field.type = name, annotation
-        if made_field.default is not MISSING:
-            namespace[name] = made_field.default
+        declared = known[name] = default if isinstance(default, Field) else field(default=default)
+        declared.name, declared.type = name, annotation
+        if declared.default is not MISSING:
+            namespace[name] = declared.default
     compared = tuple(f.name for f in known.values() if f.compare)
     methods = {
         "__init__": _init(known, frozen, "__post_init__" in namespace or hasattr(cls, "__post_init__")),
@@ -80,9 +80,9 @@ def _decorated(cls: Any, frozen: bool, slots: bool) -> Any:
         namespace["__slots__"] = tuple(n for n in known if n not in inherited)
     for name in ("__dict__", "__weakref__"):
         namespace.pop(name, None)
-    made_class = type(cls)(cls.__name__, cls.__bases__, namespace)
-    made_class.__qualname__ = cls.__qualname__
-    return made_class
+    new_class = type(cls)(cls.__name__, cls.__bases__, namespace)
+    new_class.__qualname__ = cls.__qualname__
+    return new_class
 
 
 def _init(known: dict[str, Field[Any]], frozen: bool, then: bool) -> Any:

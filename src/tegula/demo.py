@@ -80,11 +80,11 @@ def sum_of_squares(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
 
 @dataclass(frozen=True, slots=True)
 class DemoJob:
-    """A kernel with its data. `ours` launches the kernel, which fills `result`; `peer` returns NumPy's result."""
+    """A kernel with its data. `run_kernel` launches the kernel, which fills `result`; `peer` returns NumPy's result."""
 
     name: str
     size: str
-    ours: Callable[[], None]
+    run_kernel: Callable[[], None]
     result: tg.array
     peer: Callable[[], np.ndarray]
 
@@ -118,10 +118,10 @@ def _gemm(rng: np.random.Generator) -> DemoJob:
     a, b = (rng.random((n, n), dtype=np.float32) for _ in range(2))
     A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n))
 
-    def ours() -> None:
+    def run_kernel() -> None:
         tg.launch_tiled(tile_gemm, (n // TILE, n // TILE), inputs=[A, B], outputs=[C], block_dim=64)
 
-    return DemoJob("tile_gemm", f"{n}x{n}x{n} float32", ours, C, lambda: a @ b)
+    return DemoJob("tile_gemm", f"{n}x{n}x{n} float32", run_kernel, C, lambda: a @ b)
 
 
 def _softmax(rng: np.random.Generator) -> DemoJob:
@@ -129,28 +129,28 @@ def _softmax(rng: np.random.Generator) -> DemoJob:
     x = rng.random((rows, ROW), dtype=np.float32)
     X, Y = tg.array(x), tg.zeros((rows, ROW))
 
-    def ours() -> None:
+    def run_kernel() -> None:
         tg.launch_tiled(row_softmax, rows, inputs=[X], outputs=[Y], block_dim=64)
 
     def peer() -> np.ndarray:
         e = np.exp(x - x.max(1, keepdims=True))
         return e / e.sum(1, keepdims=True)
 
-    return DemoJob("row_softmax", f"{rows}x{ROW} float32", ours, Y, peer)
+    return DemoJob("row_softmax", f"{rows}x{ROW} float32", run_kernel, Y, peer)
 
 
 def _pipelined(rng: np.random.Generator) -> DemoJob:
     x = rng.random((N_ROWS, TILE_N), dtype=np.float32)
     X, Y = tg.array(x), tg.zeros((N_ROWS, TILE_N))
 
-    def ours() -> None:
+    def run_kernel() -> None:
         tg.launch_tiled(pipelined, 1, inputs=[X], outputs=[Y], block_dim=TILE_N)
 
     def peer() -> np.ndarray:
         y = np.sin(x * np.float32(1.1) + np.float32(0.1))
         return np.tanh(np.sqrt(np.abs(y) + np.float32(1)) * np.float32(0.7))
 
-    return DemoJob("pipelined", f"{N_ROWS}x{TILE_N} float32, one block", ours, Y, peer)
+    return DemoJob("pipelined", f"{N_ROWS}x{TILE_N} float32, one block", run_kernel, Y, peer)
 
 
 def _sum_of_squares(rng: np.random.Generator) -> DemoJob:
@@ -158,21 +158,21 @@ def _sum_of_squares(rng: np.random.Generator) -> DemoJob:
     x = rng.random((n, n))
     X, total = tg.array(x), tg.zeros(1, dtype=tg.float64)
 
-    def ours() -> None:
+    def run_kernel() -> None:
         total.zero_()
         tg.launch(sum_of_squares, (n, n), inputs=[X], outputs=[total])
 
-    return DemoJob("sum_of_squares", f"{n}x{n} float64", ours, total, lambda: np.array([(x * x).sum()]))
+    return DemoJob("sum_of_squares", f"{n}x{n} float64", run_kernel, total, lambda: np.array([(x * x).sum()]))
 
 
 def measure(job: DemoJob, runs: int = 7) -> DemoOutcome:
     """Check the result once, then time Tegula and NumPy alternately."""
-    job.ours()
+    job.run_kernel()
     result, expected = job.result.numpy().copy(), job.peer()
     error = float(np.linalg.norm(result - expected) / np.linalg.norm(expected))
     kernel_times, peer_times = [], []
     for _ in range(runs):
-        kernel_times.append(_seconds(job.ours))
+        kernel_times.append(_seconds(job.run_kernel))
         peer_times.append(_seconds(job.peer))
     return DemoOutcome(job, statistics.median(kernel_times), statistics.median(peer_times), error)
 

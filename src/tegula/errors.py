@@ -39,7 +39,7 @@ class CompileError(TegulaError, RuntimeError):
         help: str = "",
         **fields: Any,
     ) -> None:
-        self.loc = users_place(loc)
+        self.loc = users_location(loc)
         self.within = loc if loc is not self.loc else None
         """The location of an error in the standard library, which users see at their call."""
         self.message = self.MESSAGE.format(**fields)
@@ -77,7 +77,7 @@ class CompileErrors(CompileError):
         return CompileErrors, (self.errors,)
 
 
-def gathered(errors: Sequence[CompileError]) -> CompileError:
+def combine_errors(errors: Sequence[CompileError]) -> CompileError:
     """A single error, or CompileErrors with several errors in source order."""
     if len(errors) == 1:
         return errors[0]
@@ -91,7 +91,7 @@ def gathered(errors: Sequence[CompileError]) -> CompileError:
 def raise_all(errors: Sequence[CompileError]) -> None:
     """Raise the errors of a kernel, if there are any."""
     if errors:
-        raise gathered(errors)
+        raise combine_errors(errors)
 
 
 def python_bases(cls: type) -> list[type]:
@@ -115,7 +115,7 @@ def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]
     return error
 
 
-def users_place(loc: Location | None) -> Location | None:
+def users_location(loc: Location | None) -> Location | None:
     """The location itself, or for a location in the standard library the user's call of the library function."""
     if loc is None or not _in_library(loc):
         return loc
@@ -132,9 +132,9 @@ def _callers(loc: Location | None) -> list[tuple[Location, str]]:
     notes = [(at, "called from here") for at in chain if not _in_library(at)]
     if len(notes) <= 2 * CALLS_SHOWN:
         return notes
-    left_out = len(notes) - 2 * CALLS_SHOWN
+    omitted = len(notes) - 2 * CALLS_SHOWN
     last = notes[CALLS_SHOWN - 1][0]
-    middle = (last, f"called from here, through {left_out} more calls that are not shown")
+    middle = (last, f"called from here, through {omitted} more calls that are not shown")
     return [*notes[: CALLS_SHOWN - 1], middle, *notes[-CALLS_SHOWN:]]
 
 

@@ -31,7 +31,7 @@ NUMBERS = (bool, int, float, np.generic)
 
 
 class JaxFunction:
-    """A kernel as a function of JAX's arrays. Made by `function`."""
+    """A kernel as a function of JAX's arrays. Created by `function`."""
 
     def __init__(self, function: KernelFunction) -> None:
         self.function = function
@@ -44,12 +44,12 @@ class JaxFunction:
         LaunchError for arguments that do not fit; CompileError, with the line, if a gradient is needed that the kernel
         does not have."""
         f = self.function
-        described, alone = f.output_descriptions(inputs)
+        described, is_single = f.output_descriptions(inputs)
         outputs = tuple(_Shape(tuple(d.shape), _dtype(f, d.dtype)) for d in described)
         numbers = tuple(_Number(x) if isinstance(x, NUMBERS) else None for x in inputs)
         call = _call(f, f.dims(inputs), numbers, outputs)
         results = call(*[jax.numpy.asarray(x) for x in inputs if not isinstance(x, NUMBERS)])
-        return results[0] if alone else results
+        return results[0] if is_single else results
 
 
 def function(
@@ -68,7 +68,7 @@ def function(
         block_dim: the number of threads in a block; as for tg.launch by default.
         tiled: whether there is one block for each element of `dim`, as for tg.launch_tiled; False by default.
     Returns:
-        a function of the inputs that makes the outputs, filled with zeros, launches the kernel and returns
+        a function of the inputs that creates the outputs, filled with zeros, launches the kernel and returns
         them.
     Raises:
         launch: `kernel` is not a kernel; in calls: the arguments do not fit.
@@ -206,23 +206,23 @@ class _Call:
         self.count = len(numbers)
         self.positions = [k for k, n in enumerate(numbers) if n is None]
         """The positions of the arrays among the inputs."""
-        self.run_once = _not_twice(f, self.run)
+        self.run_once = _refuse_second_gradient(f, self.run)
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
         """The outputs in a JAX program."""
         # Wrong types raise errors here, while JAX traces, so that the traceback shows the user's line.
-        packed_arguments(self.function.kernel, self.ours(_placeholders(arrays)))
+        packed_arguments(self.function.kernel, self.arguments_of(_placeholders(arrays)))
         structs = tuple(s.struct for s in self.outputs)
         return jax.pure_callback(self.launch, structs, *arrays, vmap_method="sequential")
 
     def launch(self, *arrays: Any) -> tuple[np.ndarray, ...]:
         """The callback, which launches the kernel and returns the outputs."""
-        args = self.ours([np.asarray(a) for a in arrays])
+        args = self.arguments_of([np.asarray(a) for a in arrays])
         self.function.run(self.function.plan(self.dims, args), args, args, self.count)
         outputs = [a.numpy() for a in args[self.count :]]
         return tuple(a.reshape(s.shape) for a, s in zip(outputs, self.outputs, strict=True))
 
-    def ours(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+    def arguments_of(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
         """All arguments, with new outputs. Numbers that JAX traces arrive as arrays."""
         f = self.function
         args: list[Any] = [None if n is None else n.value for n in self.numbers]
@@ -245,7 +245,7 @@ class _Call:
                     f"kernel {f.name}: argument '{name}' is a number, which has no gradient", help
                 )
         outputs = self.run_once(*values)
-        gradient = _Gradient(self, self.ours(_placeholders(values)), active)
+        gradient = _Gradient(self, self.arguments_of(_placeholders(values)), active)
         args = {**dict(zip(self.positions, values, strict=True)), **dict(enumerate(outputs, self.count))}
         return outputs, (gradient, [args[k] for k in gradient.saved])
 
@@ -260,7 +260,7 @@ class _Call:
         return tuple(gradients.get(k) for k in self.positions)
 
 
-def _not_twice(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]:
+def _refuse_second_gradient(f: KernelFunction, run: Callable[..., Any]) -> Callable[..., Any]:
     """A function that computes a gradient and refuses to be differentiated."""
 
     def refuse(*_: Any) -> Any:
@@ -296,7 +296,7 @@ class _Gradient:
         self.dtypes = {k: to_numpy(gradient_dtype(arrays[k])) for k in (*self.inputs, *self.outputs)}
         self.shapes = [_Shape(data.shape, data.dtype) for data in (arrays[k].numpy() for k in self.inputs)]
         """The shapes and dtypes of the inputs, which JAX requires of their gradients."""
-        self.call = _not_twice(f, self.run)
+        self.call = _refuse_second_gradient(f, self.run)
 
     def run(self, *arrays: Any) -> tuple[Any, ...]:
         """The gradients of the inputs in a JAX program, from the saved arrays and the gradients of the outputs."""

@@ -108,15 +108,15 @@ class Layout:
         """The thread modes within a warp of 32, and the modes across warps; a mode that spans both is split."""
         lanes: list[Mode] = []
         warps: list[Mode] = []
-        left = 32
+        lanes_left = 32
         for m in self.threads:
-            near = gcd(m.size, left)
-            if near > 1:
-                lanes.append(Mode(near, m.dim, m.stride))
-            if m.size > near:
-                assert near == left, f"{self} has a mode that does not end with a warp"
-                warps.append(Mode(m.size // near, m.dim, m.stride * near))
-            left //= near
+            lane_size = gcd(m.size, lanes_left)
+            if lane_size > 1:
+                lanes.append(Mode(lane_size, m.dim, m.stride))
+            if m.size > lane_size:
+                assert lane_size == lanes_left, f"{self} has a mode that does not end with a warp"
+                warps.append(Mode(m.size // lane_size, m.dim, m.stride * lane_size))
+            lanes_left //= lane_size
         return tuple(lanes), tuple(warps)
 
     def split_by(self, threads: int) -> set[int]:
@@ -174,7 +174,7 @@ class Layout:
         for modes in (self.registers, self.threads):
             cut: list[Mode] = []
             for m in modes:
-                pieces = [m] if m.dim == COPY else _cut(m.size, m.stride * weights[m.dim], shape)
+                pieces = [m] if m.dim == COPY else _modes_of_steps(m.size, m.stride * weights[m.dim], shape)
                 if pieces is None:
                     return None
                 cut += pieces
@@ -194,26 +194,28 @@ class Layout:
         dims = set(range(len(self.shape)) if axis is None else (axis,))
         at = axis or 0
         lanes, warps = self.warp_modes
-        count, spread, gathered, bases = 1, [], [], [(0,) * len(self.shape)]
+        count, part_threads, gathered_threads, bases = 1, [], [], [(0,) * len(self.shape)]
         for m in warps:
             if m.dim not in dims:
-                spread.append(m)
-                gathered.append(m)
+                part_threads.append(m)
+                gathered_threads.append(m)
                 continue
-            spread.append(Mode(m.size, at, count))
-            gathered.append(Mode(m.size, COPY))
-            bases = [_moved(base, m.dim, k * m.stride) for k in range(m.size) for base in bases]
+            part_threads.append(Mode(m.size, at, count))
+            gathered_threads.append(Mode(m.size, COPY))
+            bases = [_shifted(base, m.dim, k * m.stride) for k in range(m.size) for base in bases]
             count *= m.size
         shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
         shape[at] = count
         kept_modes = [m for m in self.registers if m.dim not in dims]
-        near = [Mode(m.size, COPY) if m.dim in dims else m for m in lanes]
-        near_layout = Layout(tuple(shape), tuple(kept_modes), (*near, *spread))
-        gathered_layout = Layout(tuple(shape), (*kept_modes, Mode(count, at)), (*near, *gathered))
-        return near_layout, gathered_layout, bases
+        lane_modes = [Mode(m.size, COPY) if m.dim in dims else m for m in lanes]
+        part_layout = Layout(tuple(shape), tuple(kept_modes), (*lane_modes, *part_threads))
+        gathered_layout = Layout(
+            tuple(shape), (*kept_modes, Mode(count, at)), (*lane_modes, *gathered_threads)
+        )
+        return part_layout, gathered_layout, bases
 
 
-def _moved(at: tuple[int, ...], dim: int, distance: int) -> tuple[int, ...]:
+def _shifted(at: tuple[int, ...], dim: int, distance: int) -> tuple[int, ...]:
     return tuple(i + distance if d == dim else i for d, i in enumerate(at))
 
 
@@ -222,19 +224,19 @@ def _weights(shape: Sequence[int]) -> list[int]:
     return [prod(shape[d + 1 :]) for d in range(len(shape))]
 
 
-def _cut(size: int, apart: int, shape: Sequence[int]) -> list[Mode] | None:
-    """The modes of a tile of `shape` for `size` steps of `apart` elements in row-major order; None if a step runs along
-    two dimensions. Steps beyond the tile continue along the first dimension of several elements."""
+def _modes_of_steps(size: int, distance: int, shape: Sequence[int]) -> list[Mode] | None:
+    """The modes of a tile of `shape` for `size` steps of `distance` elements in row-major order; None if a step runs
+    along two dimensions. Steps beyond the tile continue along the first dimension of several elements."""
     modes, first = list[Mode](), next((d for d, n in enumerate(shape) if n > 1), 0)
     for d, weight in reversed([*enumerate(_weights(shape))]):
-        stride, rest = divmod(apart, weight)
+        stride, rest = divmod(distance, weight)
         if d and stride >= shape[d]:
             continue
-        inside = size if d in (0, first) else min(size, shape[d] // max(stride, 1))
-        if rest or size % inside or (inside < size and inside * stride != shape[d]):
+        count = size if d in (0, first) else min(size, shape[d] // max(stride, 1))
+        if rest or size % count or (count < size and count * stride != shape[d]):
             return None
-        modes.append(Mode(inside, d, stride))
-        size, apart = size // inside, apart * inside
+        modes.append(Mode(count, d, stride))
+        size, distance = size // count, distance * count
         if size == 1:
             break
     return modes

@@ -330,7 +330,7 @@ constexpr: Any = _Constexpr
 # Unifying -------------------------------------------------------------------------------------------------------------
 
 
-class Misfit(Exception):
+class SignatureMismatch(Exception):
     """Raised if an argument does not fit the signature. `shapes`: the two mismatched shapes, if any."""
 
     def __init__(
@@ -412,29 +412,29 @@ class Unifier:
         """Unify a parameter's dtype with its pattern; Misfit if it does not fit."""
         if not isinstance(expected, Dtypes):
             if actual != expected:
-                raise Misfit(name, f"'{name}' must be of {expected}, got {actual}")
+                raise SignatureMismatch(name, f"'{name}' must be of {expected}, got {actual}")
             return
         if not is_in(expected, actual):
-            raise Misfit(name, f"'{name}' must be of {expected.described}, got {actual}")
+            raise SignatureMismatch(name, f"'{name}' must be of {expected.described}, got {actual}")
         if expected.members and self.unified.dtypes.setdefault(expected.name, actual) != actual:
             before, *_ = self.origin["dtype " + expected.name]
             message = f"'{name}' is of {actual} and '{before}' of {self.unified.dtypes[expected.name]}"
-            raise Misfit(name, message, "convert one of the arguments: tg.tile_astype")
+            raise SignatureMismatch(name, message, "convert one of the arguments: tg.tile_astype")
         self.origin.setdefault("dtype " + expected.name, (name, TilePattern(expected, ()), ()))
 
     def _tile(self, name: str, pattern: TilePattern, tile: TileArgument) -> None:
-        problem: Misfit | None = None
+        problem: SignatureMismatch | None = None
         for form in self._forms(pattern, tile.shape):
             before = dict(self.unified.letters), self.unified.batch, dict(self.origin)
             try:
                 self._shape(name, pattern, form, tile.shape)
                 return
-            except Misfit as e:
+            except SignatureMismatch as e:
                 self.unified.letters, self.unified.batch, self.origin = before
                 problem = problem or e
         if problem is None:
             message = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
-            raise Misfit(name, message)
+            raise SignatureMismatch(name, message)
         raise problem
 
     def _forms(self, pattern: TilePattern, shape: Shape) -> Iterator[tuple[Entry, ...]]:
@@ -450,10 +450,10 @@ class Unifier:
                 yield form
 
     def _shape(self, name: str, pattern: TilePattern, form: tuple[Entry, ...], shape: Shape) -> None:
-        all_of_them = whole_extent(form)
-        at = 0 if all_of_them is not None else len(shape) - len(form)
+        common_extent = whole_extent(form)
+        at = 0 if common_extent is not None else len(shape) - len(form)
         batch, core = shape[:at], shape[at:]
-        dimensions = [(all_of_them, shape)] if all_of_them is not None else zip(form, core, strict=True)
+        dimensions = [(common_extent, shape)] if common_extent is not None else zip(form, core, strict=True)
         for entry, n in dimensions:
             letter = None if isinstance(entry, int) else entry.name
             known = entry if isinstance(entry, int) else self.unified.letters.setdefault(entry.name, n)
@@ -465,7 +465,7 @@ class Unifier:
             if self.unified.batch is not None and self.unified.batch != batch:
                 other, _, origin_name = self.origin["batch"]
                 message = f"the batches of '{other}' and '{name}' differ: {self.unified.batch} and {batch}"
-                raise Misfit(name, message, shapes=(origin_name, shape))
+                raise SignatureMismatch(name, message, shapes=(origin_name, shape))
             self.unified.batch = batch
             self.origin.setdefault("batch", (name, pattern, shape))
         self.unified.core[name] = core
@@ -478,15 +478,15 @@ class Unifier:
         letter: str | None,
         known: int | Shape,
         n: int | Shape,
-    ) -> Misfit:
+    ) -> SignatureMismatch:
         if letter is None:
-            return Misfit(name, f"'{name}' must be a {pattern}, got the shape {shape}")
+            return SignatureMismatch(name, f"'{name}' must be a {pattern}, got the shape {shape}")
         other, origin_pattern, origin_name = self.origin[letter]
         if other == name:  # a constant, or another dimension
             message = f"'{name}' must be a {pattern}, got the shape {shape}: {letter} is {known} and {n}"
-            return Misfit(name, message)
+            return SignatureMismatch(name, message)
         help = f"{letter} is {known} in '{other}', a {origin_pattern}, and {n} in '{name}', a {pattern}"
-        return Misfit(name, f"'{other}' and '{name}'", help, (origin_name, shape))
+        return SignatureMismatch(name, f"'{other}' and '{name}'", help, (origin_name, shape))
 
 
 __all__ = [
@@ -500,10 +500,10 @@ __all__ = [
     "InOutElement",
     "InOutPattern",
     "Key",
-    "Misfit",
     "NumberPattern",
     "Pattern",
     "Real",
+    "SignatureMismatch",
     "Tile",
     "TileArgument",
     "TilePattern",

@@ -124,7 +124,7 @@ class StructType(Compound):
         """Pickle the name; PicklingError if the module does not bind it to this struct."""
         identity = self.__module__, self.__qualname__
         try:
-            struct_type = _bound(*identity)
+            struct_type = _struct_type_of(*identity)
         except (AttributeError, ImportError):
             struct_type = None
         if struct_type is not self:
@@ -132,7 +132,7 @@ class StructType(Compound):
                 f"the struct '{self.name}' cannot be pickled: module {self.__module__} has another object, or none, "
                 "under that name; define the struct at the top level of a module"
             )
-        return _bound, identity
+        return _struct_type_of, identity
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         raise RuntimeError(
@@ -228,7 +228,7 @@ class StructType(Compound):
         )
 
 
-def _bound(module: str, name: str) -> Any:
+def _struct_type_of(module: str, name: str) -> Any:
     """The object of a module with a qualified name."""
     return reduce(getattr, name.split("."), import_module(module))
 
@@ -286,7 +286,7 @@ class Struct:
         return self.type().assign(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (self.type, self._fields)
+        return _restore_struct, (self.type, self._fields)
 
     def __str__(self) -> str:
         return f"{self.type.name}({', '.join(f'{name}={x}' for name, x in self._fields.items())})"
@@ -352,10 +352,10 @@ class Struct:
         value: Any = self
         for name in leaf.path:
             value = getattr(value, name)
-        return _plain(leaf.type, value) if isinstance(leaf.type, DType) else value
+        return _python_number(leaf.type, value) if isinstance(leaf.type, DType) else value
 
 
-def _remade(struct: StructType, fields: dict[str, Any]) -> Struct:
+def _restore_struct(struct: StructType, fields: dict[str, Any]) -> Struct:
     result = struct()
     for name, x in fields.items():
         setattr(result, name, x)
@@ -365,11 +365,11 @@ def _remade(struct: StructType, fields: dict[str, Any]) -> Struct:
 def _zero(t: FieldType) -> Any:
     """The initial value of a field."""
     if isinstance(t, DType):
-        return _plain(t, 0)
+        return _python_number(t, 0)
     return t() if is_element(t) or isinstance(t, StructType) else None
 
 
-def _plain(t: DType, x: Any) -> bool | int | float:
+def _python_number(t: DType, x: Any) -> bool | int | float:
     return float(x) if t.is_float else bool(x) if t.is_bool else int(x)
 
 
@@ -386,7 +386,7 @@ def converted(t: FieldType, value: Any, name: str) -> Any:
     if isinstance(t, DType):
         if data.shape != ():
             raise TypeError(f"the field '{name}' holds a {t}, got a value of shape {data.shape}")
-        return data[()] if isinstance(value, np.generic) else _plain(t, data)
+        return data[()] if isinstance(value, np.generic) else _python_number(t, data)
     if data.shape == ():
         raise TypeError(f"Struct field '{name}' expects {t} but got a single value")
     if data.shape not in (element_shape(t), (components(t),)):

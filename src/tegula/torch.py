@@ -26,7 +26,7 @@ torch: Any = import_module("torch")
 
 
 class TorchFunction:
-    """A kernel as a function of tensors. Made by `function`."""
+    """A kernel as a function of tensors. Created by `function`."""
 
     def __init__(self, function: KernelFunction) -> None:
         self.function = function
@@ -39,12 +39,12 @@ class TorchFunction:
         LaunchError for arguments that do not fit; CompileError, with the line, if a gradient is needed that the kernel
         does not have."""
         f = self.function
-        described, alone = f.output_descriptions(inputs)
+        described, is_single = f.output_descriptions(inputs)
         _check_inputs(f, inputs)
         call = _Call(f, inputs, described)
         differentiable = torch.is_grad_enabled() and any(_needs_gradient(x) for x in inputs)
         results = _Launch.apply(call, *inputs) if differentiable else call.run(inputs)
-        return results[0] if alone else results
+        return results[0] if is_single else results
 
 
 def function(
@@ -62,7 +62,7 @@ def function(
         block_dim: the number of threads in a block; as for tg.launch by default.
         tiled: whether there is one block for each element of `dim`, as for tg.launch_tiled; False by default.
     Returns:
-        a function of the inputs that makes the outputs, filled with zeros, launches the kernel and returns
+        a function of the inputs that creates the outputs, filled with zeros, launches the kernel and returns
         them.
     Raises:
         launch: `kernel` is not a kernel; in calls: the arguments do not fit.

@@ -210,7 +210,7 @@ class VecType:
             the vector.
         Raises:
             ValueError: on the host: the number of components differs.
-            number: on the host: a number does not fit the dtype, or is none.
+            number: on the host: a number does not fit the dtype, or is not a number.
             type-mismatch: in kernels: a component has another dtype, or their number differs.
             out-of-range: in kernels: a literal does not fit the dtype.
         Gradient:
@@ -284,7 +284,7 @@ class MatType:
             the matrix.
         Raises:
             ValueError: on the host: the number of entries differs.
-            number: on the host: a number does not fit the dtype, or is none.
+            number: on the host: a number does not fit the dtype, or is not a number.
             type-mismatch: in kernels: an entry has another dtype, or their number differs.
             out-of-range: in kernels: a literal does not fit the dtype.
         Gradient:
@@ -546,17 +546,17 @@ def to_numpy(t: DType) -> np.dtype:
 @cache
 def counterpart(dtype: np.dtype[Any]) -> DType | None:
     """The scalar type of a NumPy dtype; None if there is none."""
-    dtype_found = _BY_NUMPY_NAME.get(dtype.name)
-    return dtype_found if dtype_found is not None and to_numpy(dtype_found) == dtype else None
+    found_dtype = _BY_NUMPY_NAME.get(dtype.name)
+    return found_dtype if found_dtype is not None and to_numpy(found_dtype) == dtype else None
 
 
 @cache
 def from_numpy(dtype: np.dtype) -> DType:
     """The scalar type of a NumPy dtype; ValueError if there is none."""
-    dtype_found = counterpart(np.dtype(dtype))
-    if dtype_found is None:
+    found_dtype = counterpart(np.dtype(dtype))
+    if found_dtype is None:
         raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}")
-    return dtype_found
+    return found_dtype
 
 
 def numpy_type(x: Any) -> DType | None:
@@ -577,9 +577,9 @@ def element_type(annotation: object) -> ElementType:
     Python's float, int and bool mean float32, int32 and bool; NumPy's types mean the types of the same name."""
     if isinstance(annotation, DType | VecType | MatType | Compound):
         return cast("ElementType", annotation)
-    for builtin, meant in ((float, float32), (int, int32), (bool, bool_)):
+    for builtin, dtype in ((float, float32), (int, int32), (bool, bool_)):
         if annotation is builtin:
-            return meant
+            return dtype
     element = numpy_type(annotation)
     if element is not None:
         return element

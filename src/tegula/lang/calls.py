@@ -489,7 +489,7 @@ class Calls(TracerState):
         raise E.WrongArguments(self.location(node), what=str(problem), help=help) from None
 
     def signature_of_call(self, within: Location) -> str:
-        outside = E.users_place(within)
+        outside = E.users_location(within)
         name = next((location.function for location in within.chain() if location.caller == outside), "")
         f = self.library.get(name)
         return f"signature: {named_signatures(f)}" if f is not None else ""

@@ -28,10 +28,10 @@ from tegula.signature import (
     ConstantPattern,
     Dtypes,
     InOutPattern,
-    Misfit,
     NumberPattern,
     Pattern,
     Shape,
+    SignatureMismatch,
     TileArgument,
     TilePattern,
     Unified,
@@ -223,8 +223,8 @@ class _Call:
                 if isinstance(pattern, NumberPattern) and is_element(value.type):
                     unifier.dtype(name, pattern.dtype, value.type)
             values.unified = unifier.tiles(tiles)
-        except Misfit as misfit:
-            self._refuse(misfit)
+        except SignatureMismatch as mismatch:
+            self._refuse(mismatch)
         for name, value in values.values.items():
             t = value.type.dtype if isinstance(value.type, TileType) else value.type
             values.values[name] = self._as(value, self._run_in(self.patterns[name], t))
@@ -514,14 +514,14 @@ class _Call:
             self._location(parameter), what=f"{self.name}: {message}", help=f"signature: {self.signature}"
         )
 
-    def _refuse(self, misfit: Misfit) -> NoReturn:
-        argument = self._location(misfit.parameter)
-        if misfit.shapes is not None:
-            left, right = misfit.shapes
-            message = f"{self.name}: {misfit.what}"
-            raise E.ShapeMismatch(argument, what=message, left=left, right=right, help=misfit.help)
-        help = misfit.help or f"signature: {self.signature}"
-        raise E.TypeMismatch(argument, what=f"{self.name}: {misfit.what}", help=help)
+    def _refuse(self, mismatch: SignatureMismatch) -> NoReturn:
+        argument = self._location(mismatch.parameter)
+        if mismatch.shapes is not None:
+            left, right = mismatch.shapes
+            message = f"{self.name}: {mismatch.what}"
+            raise E.ShapeMismatch(argument, what=message, left=left, right=right, help=mismatch.help)
+        help = mismatch.help or f"signature: {self.signature}"
+        raise E.TypeMismatch(argument, what=f"{self.name}: {mismatch.what}", help=help)
 
 
 def no_program(shapes: str, facts: Mapping[str, Any]) -> str:

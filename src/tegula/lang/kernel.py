@@ -80,7 +80,7 @@ def trace(
             tracer.errors += keep_references(body, tracer.joined.merged, conflicts.references)
     if tracer.errors:
         explain_absent(definition, absent(definition), tracer.errors)
-        raise E.gathered(tracer.errors)
+        raise E.combine_errors(tracer.errors)
     check_depth(body)
     names, source = [p.name for p in leaves_of(definition).parameters], definition.source
     kernel = Kernel(definition.name, names, body, launch, access, source.location(source.tree))
@@ -99,7 +99,7 @@ def bound_types(
     or the object itself for other bindings; and the captures of the kernel, on which the types depend."""
     tracer = _trace_body(definition, param_types, launch, library)
     if tracer.errors:
-        raise E.gathered(tracer.errors)
+        raise E.combine_errors(tracer.errors)
     binding = tracer.frame.names[name]
     parts = binding if isinstance(binding, tuple) else (binding,)
     types = tuple(part.type if isinstance(part, Value) else part for part in parts)

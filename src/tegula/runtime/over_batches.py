@@ -17,7 +17,7 @@ from tegula.lang.cooperative_calls import no_program
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import kernel
 from tegula.runtime.library import library
-from tegula.signature import Misfit, TileArgument, TilePattern, Unified, Unifier
+from tegula.signature import SignatureMismatch, TileArgument, TilePattern, Unified, Unifier
 from tegula.stdlib.registry import tg
 
 WARP = 32
@@ -180,12 +180,12 @@ def _unified(
         return unifier.tiles(
             [(k, _tile_pattern(f, k), TileArgument(x.dtype, tuple(x.shape))) for k, x in arguments.items()]
         )
-    except Misfit as misfit:
+    except SignatureMismatch as mismatch:
         argument_texts = ", ".join(
             f"'{key}' of shape {x.shape} and dtype {x.dtype}" for key, x in arguments.items()
         )
         help = "pass arrays of the shapes and dtypes that the signature takes"
-        raise LaunchError(f"{name}: {misfit.what} ({argument_texts})", misfit.help or help) from None
+        raise LaunchError(f"{name}: {mismatch.what} ({argument_texts})", mismatch.help or help) from None
 
 
 def _tile_pattern(f: CooperativeDef, key: str) -> TilePattern:
