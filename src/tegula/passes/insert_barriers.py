@@ -5,7 +5,8 @@ with an access that conflicts with the state. The state at a loop header is the 
 loop and at the end of its body, iterated to a fixpoint.
 
 Bulk stores stay in flight across a barrier. Before a conflicting op, the warp groups that issued the copies wait for
-their completion, then the barrier follows; later copies of the same warp group wait without a barrier."""
+their completion, then the barrier follows; later copies of the same warp group wait without a barrier. For copies that
+one thread starts, the kernel itself has the waits: a barrier orders such a copy only after a wait of this thread."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class BarrierAccess:
     """A read or write of a buffer, stack or array by an op. `layout`: the assignment of elements to threads, if known;
     `lane`: whether the access is in lane code; `past`: whether the access is a read of a ring before the last wait for
     the ring's copies, so that the stage may be refilled; `combination`: the combiner of an atomic; `part`: the accessed
-    elements of a buffer; `synced`: whether the threads of each warp have synchronised since."""
+    elements of a buffer; `synced`: whether the threads of each warp have synchronised since; `in_flight`: whether the
+    access is by a copy that one thread started, and has not waited for."""
 
     op: Op
     kind: str
@@ -55,6 +57,7 @@ class BarrierAccess:
     combination: str = ""
     part: Part | None = None
     synced: bool = False
+    in_flight: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Clash:
         """The pending accesses that the barrier does not order before later accesses."""
         if self.of_warps:
             return [replace(a, synced=True) for a in pending]
-        return [] if self.copies else _copied(pending)
+        return [a for a in pending if a.in_flight] if self.copies else _copied(pending)
 
 
 Needed: TypeAlias = dict[Op, Clash]
@@ -121,6 +124,8 @@ class _Walk:
         if op not in self.accesses_of:
             self.accesses_of[op] = list(self.accesses(op))
         accesses = self.accesses_of[op]
+        if isinstance(op, BulkWait):
+            pending = _waited(pending, op)
         clash = _widest(clash for a in pending for b in accesses if (clash := self.clash(a, b)) is not None)
         if clash is not None:
             copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in accesses)
@@ -194,9 +199,8 @@ class _Walk:
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
                 layout_of = layout if _shared(e.value) else None
                 part = TilePart(e.value, layout_of, e.kind != "read") if layout_of is not None else None
-                yield BarrierAccess(
-                    op, *_kind_and_value(e), layout=layout, combination=_combination(op, e), part=part
-                )
+                access = BarrierAccess(op, *_kind_and_value(e), layout, combination=_combination(op, e), part=part)
+                yield replace(access, in_flight=isinstance(op, BulkPut))
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
         """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its index forms, so
@@ -245,7 +249,7 @@ class _Walk:
 
     def conflict(self, a: BarrierAccess, b: BarrierAccess) -> bool:
         """Whether two threads may access the same bytes, and one access is a write."""
-        if not _clashes(a, b) or self._of_this_iteration(a, b) or isinstance(a.op, BulkLoad):
+        if not _clashes(a, b) or a.in_flight or self._of_this_iteration(a, b) or isinstance(a.op, BulkLoad):
             return False  # the mbarrier that counts a bulk load's bytes orders the load before its readers
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
@@ -341,7 +345,16 @@ def _access_own_parts(a: BarrierAccess, b: BarrierAccess) -> bool:
 
 def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
     """The accesses by asynchronous copies, which may still be in flight after a barrier."""
-    return [a for a in accesses if isinstance(a.op, BulkStore)]
+    return [a for a in accesses if isinstance(a.op, BulkStore) or a.in_flight]
+
+
+def _waited(pending: list[BarrierAccess], wait: BulkWait) -> list[BarrierAccess]:
+    """The pending accesses after a wait for copies. Copies that the wait may complete are complete for the waiting
+    thread alone, so that a barrier must follow; they may also still be in flight, unless the wait is for all copies. A
+    wait for reads does not complete the copies' writes."""
+    waited = [a for a in pending if a.in_flight and (a.kind == "read" or not wait.read)]
+    complete = [replace(a, in_flight=False) for a in waited]
+    return _union([a for a in pending if wait.pending or a not in waited], complete)
 
 
 STACK_COUNT_WRITES = (StackNew, StackClear, StackAdvance)
