@@ -6,7 +6,7 @@ loop and at the end of its body, iterated to a fixpoint.
 
 Bulk stores stay in flight across a barrier. Before a conflicting op, the warp groups that issued the copies wait for
 their completion, then the barrier follows; later copies of the same warp group wait without a barrier. For copies that
-one thread starts, the kernel itself has the waits: a barrier orders such a copy only after a wait of this thread."""
+one thread starts, and for matmuls in flight, the kernel itself has the waits, and a barrier follows the wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, MemoryFence, Op, 
 from tegula.layout import Layout, taking_part
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
-from tegula.ops.group import AsyncCopy, Barrier, StackAdvance, StackFill, StackVote
+from tegula.ops.events import leaves_in_flight
+from tegula.ops.group import AsyncCopy, Barrier, GroupMma, MmaWait, StackAdvance, StackFill, StackVote
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP_GROUP, Roles
@@ -46,7 +47,7 @@ class BarrierAccess:
     `lane`: whether the access is in lane code; `past`: whether the access is a read of a ring before the last wait for
     the ring's copies, so that the stage may be refilled; `combination`: the combiner of an atomic; `part`: the accessed
     elements of a buffer; `synced`: whether the threads of each warp have synchronised since; `in_flight`: whether the
-    access is by a copy that one thread started, and has not waited for."""
+    access is by a copy or matmul in flight, for which the threads that started it have not waited."""
 
     op: Op
     kind: str
@@ -124,7 +125,7 @@ class _Walk:
         if op not in self.accesses_of:
             self.accesses_of[op] = list(self.accesses(op))
         accesses = self.accesses_of[op]
-        if isinstance(op, BulkWait):
+        if isinstance(op, BulkWait | MmaWait | GroupMma):
             pending = _waited(pending, op)
         clash = _widest(clash for a in pending for b in accesses if (clash := self.clash(a, b)) is not None)
         if clash is not None:
@@ -200,7 +201,7 @@ class _Walk:
                 layout_of = layout if _shared(e.value) else None
                 part = TilePart(e.value, layout_of, e.kind != "read") if layout_of is not None else None
                 access = BarrierAccess(op, *_kind_and_value(e), layout, combination=_combination(op, e), part=part)
-                yield replace(access, in_flight=isinstance(op, BulkPut))
+                yield replace(access, in_flight=isinstance(op, BulkPut) or leaves_in_flight(op))
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
         """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its index forms, so
@@ -348,13 +349,23 @@ def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
     return [a for a in accesses if isinstance(a.op, BulkStore) or a.in_flight]
 
 
-def _waited(pending: list[BarrierAccess], wait: BulkWait) -> list[BarrierAccess]:
-    """The pending accesses after a wait for copies. Copies that the wait may complete are complete for the waiting
-    thread alone, so that a barrier must follow; they may also still be in flight, unless the wait is for all copies. A
-    wait for reads does not complete the copies' writes."""
-    waited = [a for a in pending if a.in_flight and (a.kind == "read" or not wait.read)]
-    complete = [replace(a, in_flight=False) for a in waited]
-    return _union([a for a in pending if wait.pending or a not in waited], complete)
+def _waited(pending: list[BarrierAccess], wait: BulkWait | MmaWait | GroupMma) -> list[BarrierAccess]:
+    """The pending accesses after a wait for copies or matmuls in flight, or after another matmul, which may include a
+    wait. Those that the wait may complete are complete for the waiting threads alone, so that a barrier must follow;
+    they may also still be in flight, unless the wait is for all. A wait for reads does not complete the copies'
+    writes."""
+    if isinstance(wait, BulkWait):
+        waited = [a for a in pending if isinstance(a.op, BulkPut) and (a.kind == "read" or not wait.read)]
+        left = wait.pending
+    elif isinstance(wait, MmaWait) or (wait.unit == "wgmma" and wait.wait):
+        waited = [a for a in pending if isinstance(a.op, GroupMma)]
+        left = wait.pending if isinstance(wait, MmaWait) else 0
+    else:
+        return pending
+    waited = [a for a in waited if a.in_flight]
+    return _union(
+        [a for a in pending if left or a not in waited], [replace(a, in_flight=False) for a in waited]
+    )
 
 
 STACK_COUNT_WRITES = (StackNew, StackClear, StackAdvance)
