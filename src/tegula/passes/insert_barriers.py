@@ -200,7 +200,9 @@ class _Walk:
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
                 layout_of = layout if _shared(e.value) else None
                 part = TilePart(e.value, layout_of, e.kind != "read") if layout_of is not None else None
-                access = BarrierAccess(op, *_kind_and_value(e), layout, combination=_combination(op, e), part=part)
+                access = BarrierAccess(
+                    op, *_kind_and_value(e), layout, combination=_combination(op, e), part=part
+                )
                 yield replace(access, in_flight=isinstance(op, BulkPut) or leaves_in_flight(op))
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
