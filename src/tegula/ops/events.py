@@ -430,3 +430,19 @@ def is_asynchronous(op: Op) -> bool:
 def leaves_in_flight(op: Op) -> bool:
     """Whether an op leaves a matmul in flight."""
     return isinstance(op, GroupMma) and op.unit == "wgmma" and not op.wait
+
+
+def stays_in_flight(op: Op) -> bool:
+    """Whether the accesses of an op are in flight until the threads that execute the op wait: matmuls that are not
+    waited for, and bulk stores that one thread starts."""
+    return isinstance(op, BulkPut) or leaves_in_flight(op)
+
+
+def left_in_flight(wait: Op, started: Op, write: bool) -> int | None:
+    """The number of the latest groups that `wait` leaves in flight, if it waits for an access of an op that stays in
+    flight, a read or a `write`; None if it does not."""
+    if isinstance(started, BulkPut):
+        return wait.pending if isinstance(wait, BulkWait) and not (write and wait.read) else None
+    if isinstance(wait, MmaWait):
+        return wait.pending
+    return 0 if isinstance(wait, GroupMma) and wait.unit == "wgmma" and wait.wait else None

@@ -20,8 +20,8 @@ from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, MemoryFence, Op, 
 from tegula.layout import Layout, taking_part
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
-from tegula.ops.events import leaves_in_flight
-from tegula.ops.group import AsyncCopy, Barrier, GroupMma, MmaWait, StackAdvance, StackFill, StackVote
+from tegula.ops.events import left_in_flight, stays_in_flight
+from tegula.ops.group import AsyncCopy, Barrier, StackAdvance, StackFill, StackVote
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import WARP_GROUP, Roles
@@ -125,8 +125,7 @@ class _Walk:
         if op not in self.accesses_of:
             self.accesses_of[op] = list(self.accesses(op))
         accesses = self.accesses_of[op]
-        if isinstance(op, BulkWait | MmaWait | GroupMma):
-            pending = _waited(pending, op)
+        pending = _waited(pending, op)
         clash = _widest(clash for a in pending for b in accesses if (clash := self.clash(a, b)) is not None)
         if clash is not None:
             copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in accesses)
@@ -203,7 +202,7 @@ class _Walk:
                 access = BarrierAccess(
                     op, *_kind_and_value(e), layout, combination=_combination(op, e), part=part
                 )
-                yield replace(access, in_flight=isinstance(op, BulkPut) or leaves_in_flight(op))
+                yield replace(access, in_flight=stays_in_flight(op))
 
     def _of_lanes(self, op: Lanes) -> Iterator[BarrierAccess]:
         """The accesses of a `lanes` op. With several warps, an element access of a buffer keeps its index forms, so
@@ -351,23 +350,18 @@ def _copied(accesses: list[BarrierAccess]) -> list[BarrierAccess]:
     return [a for a in accesses if isinstance(a.op, BulkStore) or a.in_flight]
 
 
-def _waited(pending: list[BarrierAccess], wait: BulkWait | MmaWait | GroupMma) -> list[BarrierAccess]:
-    """The pending accesses after a wait for copies or matmuls in flight, or after another matmul, which may include a
-    wait. Those that the wait may complete are complete for the waiting threads alone, so that a barrier must follow;
-    they may also still be in flight, unless the wait is for all. A wait for reads does not complete the copies'
-    writes."""
-    if isinstance(wait, BulkWait):
-        waited = [a for a in pending if isinstance(a.op, BulkPut) and (a.kind == "read" or not wait.read)]
-        left = wait.pending
-    elif isinstance(wait, MmaWait) or (wait.unit == "wgmma" and wait.wait):
-        waited = [a for a in pending if isinstance(a.op, GroupMma)]
-        left = wait.pending if isinstance(wait, MmaWait) else 0
-    else:
-        return pending
-    waited = [a for a in waited if a.in_flight]
-    return _union(
-        [a for a in pending if left or a not in waited], [replace(a, in_flight=False) for a in waited]
-    )
+def _waited(pending: list[BarrierAccess], op: Op) -> list[BarrierAccess]:
+    """The pending accesses after an op that may wait for those in flight. An access that the wait may complete is
+    complete for the waiting threads alone, so that a barrier must follow; it may also still be in flight, unless the
+    wait is for all."""
+    out: list[BarrierAccess] = []
+    for access in pending:
+        left = left_in_flight(op, access.op, access.kind != "read") if access.in_flight else None
+        if left != 0:
+            out.append(access)
+        if left is not None:
+            out.append(replace(access, in_flight=False))
+    return _union(out)
 
 
 STACK_COUNT_WRITES = (StackNew, StackClear, StackAdvance)
