@@ -229,7 +229,7 @@ def test_adjoint_launches_accept_indexed_arrays() -> None:
     [
         ((np.zeros(3),), ValueError, "tg.array"),
         ((tg.zeros(3), [[0], [0]]), ValueError, "2 arrays of indices"),
-        ((tg.zeros(3), [[[0]]]), ValueError, "one dimension"),
+        ((tg.zeros(3), [[[0]]]), ValueError, "must be a 1-D array of int32"),
         ((tg.zeros(3), [[3]]), IndexError, "from 0 to 2"),
         ((tg.zeros(3), [[-1]]), IndexError, "from 0 to 2"),
         ((tg.zeros(3), [[0]], int), ValueError, "but dtype is int32"),
