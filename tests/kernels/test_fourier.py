@@ -8,7 +8,7 @@ import pytest
 import tegula as tg
 from tegula import kernels
 
-SHAPES = ((12,), (5, 8), (2, 3, 10))
+SHAPES = ((12,), (5, 8), (2, 3, 10), (4, 256))
 RNG = np.random.default_rng(4)
 
 

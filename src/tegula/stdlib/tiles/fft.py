@@ -350,7 +350,7 @@ def _tile_imaginary_part(z):
 @part
 def _tile_column(x):
     """A vector as a matrix with one column."""
-    column = tg.matrix(x[0], shape=(tg.static(len(x)), 1))
+    column = tg.matrix(x[0], shape=(tg.static(len(x)), 1), dtype=type(x[0]))
     for k in tg.unrolled(tg.static(len(x))):
         column[k, 0] = x[k]
     return column
