@@ -13,6 +13,9 @@ REAL_TYPES = {pair: real for real, pair in COMPLEX_TYPES.items()}
 SAME_TYPES = {pair: pair for pair in REAL_TYPES}
 ELEMENTS, ELEMENTS_PER_THREAD = 1024, 16
 """The approximate number of elements per block, before rounding to whole rows, and the maximum number per thread."""
+THREADS, FEW_PER_THREAD = 64, 8
+"""On GPUs the number of threads of a block of whole short rows, and the number of elements per thread of a longer row
+of at most ELEMENTS elements, because more threads hide more of the latency of memory."""
 MIN_THREADS, MAX_THREADS = 32, 512
 """The minimum and the maximum number of threads per block."""
 
@@ -148,9 +151,15 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     transforms."""
     *outer, row_length = source.shape
     *batch, row_count = outer or [1]
-    rows = min(row_count, max(1, ELEMENTS // n))
     length = _padded_length(n)
-    threads = max(MIN_THREADS, min(MAX_THREADS, rows * length // _elements_per_thread(length)))
+    elements, per_thread = ELEMENTS, _elements_per_thread(length)
+    if function in ("fft", "ifft") and not source.device.is_cpu:
+        if ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
+            per_thread = FEW_PER_THREAD
+        elif THREADS * per_thread % length == 0:
+            elements = THREADS * per_thread
+    rows = min(row_count, max(1, elements // n))
+    threads = max(MIN_THREADS, min(MAX_THREADS, rows * length // per_thread))
     kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
