@@ -4,7 +4,7 @@ Usage: python run.py COMMAND [ARGUMENTS]
 
 demo    run the demonstration
 test    lint, format check, types and the tests except slow ones; with arguments only pytest runs, which gets them
-        --quick: style, and the tests that find most mistakes first; --slow: the slow tests;
+        --quick: style, and the tests that find most mistakes; --slow: the slow tests;
         --all: style, types, and all tests that CI runs on this processor, the slow ones too, in one run;
         --v3: the tests that run machine code, compiled for x86-64-v3 on any processor
 check   lint, format check and types
@@ -60,7 +60,8 @@ MACHINE_CODE = (
     f"{GENERATED}::test_other_generated_programs_match_the_interpreter",
 )
 EACH_THIRD = ("--each", "3")
-"""Of a test's parameter sets: all of them run for this processor, and few tell its code from that for another one."""
+"""A sample of each test's parameter sets: all sets run for this processor, and few of them distinguish code for this
+processor from code for another processor."""
 TYPES = ("pyright", "--level", "error", "--pythonpath", str(VENV / "bin" / "python"))
 
 
@@ -73,9 +74,9 @@ def suitable_python(oldest: tuple[int, int], newest: tuple[int, int]) -> str | N
     if oldest <= sys.version_info[:2] <= newest:
         return sys.executable
     for minor in range(newest[1], oldest[1] - 1, -1):
-        found = shutil.which(f"python3.{minor}")
-        if found and subprocess.run([found, "-c", "import venv"], capture_output=True).returncode == 0:
-            return found
+        path = shutil.which(f"python3.{minor}")
+        if path and subprocess.run([path, "-c", "import venv"], capture_output=True).returncode == 0:
+            return path
     return None
 
 
@@ -99,21 +100,21 @@ def is_ready(*locks: Path, venv: Path = VENV) -> bool:
 
 
 def environment(venv: Path) -> dict[str, str]:
-    """The variables for child processes, without variables that would mix in other packages, or have every process
-    compile each module anew: the tests start dozens of processes."""
+    """The variables for child processes, without variables that would add other packages to the path, or make every
+    process compile each module anew: the tests start dozens of processes."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
     hidden += ("PYTHONDONTWRITEBYTECODE",)
     return {**{k: v for k, v in os.environ.items() if k not in hidden}, "VIRTUAL_ENV": str(venv)}
 
 
-def quietly(what: str, venv: Path, command: list[str]) -> None:
+def quietly(step_name: str, venv: Path, command: list[str]) -> None:
     """Run a step of the set-up; its output is shown only if it fails."""
-    made = subprocess.run(
+    completed = subprocess.run(
         command, cwd=ROOT, env=environment(venv), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    if made.returncode:
-        lines = "\n".join(f"    {line}" for line in made.stdout.strip().splitlines()[-20:])
-        raise SetupError(f"{what} failed:\n{lines}")
+    if completed.returncode:
+        lines = "\n".join(f"    {line}" for line in completed.stdout.strip().splitlines()[-20:])
+        raise SetupError(f"{step_name} failed:\n{lines}")
 
 
 def set_up(lock: Path, venv: Path = VENV) -> None:
@@ -122,8 +123,8 @@ def set_up(lock: Path, venv: Path = VENV) -> None:
     print(f"Setting up {venv.name}: Python {version}, packages of {lock.relative_to(ROOT)} ...", flush=True)
     begin = time.monotonic()
     try:
-        make = [sys.executable, "-m", "venv", "--clear", str(venv)]
-        quietly("Making the virtual environment", venv, make)
+        make_command = [sys.executable, "-m", "venv", "--clear", str(venv)]
+        quietly("Making the virtual environment", venv, make_command)
     except SetupError as error:
         hint = "Debian and Ubuntu keep a part of it in a package of its own: apt install python3-venv"
         raise SetupError(f"{error}\n{hint}") from None
@@ -147,7 +148,7 @@ def located(command: tuple[str, ...], venv: Path) -> list[str]:
 
 
 def run(*command: str, venv: Path = VENV) -> int:
-    """A program of an environment, with its output as it comes."""
+    """Run a program of an environment, whose output is not captured. Returns the exit status."""
     return subprocess.call(located(command, venv), cwd=ROOT, env=environment(venv))
 
 
@@ -160,23 +161,28 @@ def demo(arguments: list[str]) -> int:
     return run("tegula", "demo", *arguments)
 
 
-def failing(*steps: tuple[str, ...], meanwhile: tuple[tuple[str, ...], ...] = ()) -> int:
-    """Run all steps, whatever comes of each; 1 if any failed. `meanwhile`: steps of one process each, begun first, on
-    the cores that the others leave idle; their output comes last."""
+def failing(*steps: tuple[str, ...], concurrent: tuple[tuple[str, ...], ...] = ()) -> int:
+    """Run all steps, even if a step fails; 1 if any failed. `concurrent`: steps of one process each, started first, on
+    the cores that the other steps leave idle; their output comes last."""
     failed: list[str] = []
-    with tempfile.TemporaryFile("w+") as said:
-        how = {"cwd": ROOT, "env": environment(VENV), "stdout": said, "stderr": subprocess.STDOUT}
-        begun = [(step, subprocess.Popen(located(step, VENV), **how)) for step in meanwhile]
+    with tempfile.TemporaryFile("w+") as output:
+        process_options = {
+            "cwd": ROOT,
+            "env": environment(VENV),
+            "stdout": output,
+            "stderr": subprocess.STDOUT,
+        }
+        processes = [(step, subprocess.Popen(located(step, VENV), **process_options)) for step in concurrent]
         for step in steps:
             print(f"== {' '.join(step)}", flush=True)
             if run(*step):
                 failed.append(" ".join(step))
-        for step, process in begun:
+        for step, process in processes:
             print(f"== {' '.join(step)}", flush=True)
             if process.wait():
                 failed.append(" ".join(step))
-        said.seek(0)
-        print(said.read(), end="", flush=True)
+        output.seek(0)
+        print(output.read(), end="", flush=True)
     for name in failed:
         print(f"Failed: {name}", flush=True)
     return 1 if failed else 0
@@ -188,7 +194,7 @@ def check(arguments: list[str]) -> int:
     return failing(*STYLE, (*TYPES, *arguments))
 
 
-# By the first argument: steps before the tests and with them, which tests, and variables for them.
+# By the first argument: steps before the tests, steps concurrent with the tests, pytest's selection, and variables.
 Steps = tuple[tuple[str, ...], ...]
 TIERS: dict[str, tuple[Steps, Steps, tuple[str, ...], dict[str, str]]] = {
     "": (STYLE, (TYPES,), DEFAULT, {}),
@@ -207,10 +213,10 @@ TIERS: dict[str, tuple[Steps, Steps, tuple[str, ...], dict[str, str]]] = {
 def test(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
-    name, *more = arguments or [""]
-    before, meanwhile, chosen, variables = TIERS.get(name, ((), (), (name,), {}))
+    name, *further_arguments = arguments or [""]
+    steps_before, concurrent, selection, variables = TIERS.get(name, ((), (), (name,), {}))
     os.environ.update(variables)
-    return failing(*before, (*PYTEST, *chosen, *more), meanwhile=meanwhile)
+    return failing(*steps_before, (*PYTEST, *selection, *further_arguments), concurrent=concurrent)
 
 
 def fix(arguments: list[str]) -> int:
@@ -224,7 +230,7 @@ def interop(arguments: list[str]) -> int:
         try:
             set_up(INTEROP_LOCK, INTEROP_VENV)
         except SetupError as error:
-            hint = "PyTorch's builds for the CPU are not in the default index: have pip look where they are, with"
+            hint = "PyTorch's builds for the CPU are not in the default index: tell pip their location with"
             raise SetupError(f"{error}\n{hint} PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL") from None
     if arguments == ["--set-up"]:
         return 0
@@ -261,11 +267,16 @@ def lock(arguments: list[str]) -> int:
     common += ["--no-emit-index-url", "--no-emit-find-links", "--quiet", *arguments]
     universal = ["--universal", "--python-version", "{}.{}".format(*OLDEST)]
     pins = ["--constraint", str(DEV_LOCK.relative_to(ROOT))]
-    one = ["--python-version", "{}.{}".format(*INTEROP_PYTHON), "--python-platform", "x86_64-manylinux_2_28"]
+    for_one_python = [
+        "--python-version",
+        "{}.{}".format(*INTEROP_PYTHON),
+        "--python-platform",
+        "x86_64-manylinux_2_28",
+    ]
     for path, options in (
         (DEV_LOCK, [*universal, "--extra", "dev"]),
         (RUN_LOCK, [*universal, "--extra", "cli", *pins]),
-        (INTEROP_LOCK, [*one, "--group", "interop"]),
+        (INTEROP_LOCK, [*for_one_python, "--group", "interop"]),
         (SITE_LOCK, [*universal, "--group", "site"]),
     ):
         command = [*common, *options, "--output-file", str(path.relative_to(ROOT))]
@@ -294,8 +305,8 @@ def main(arguments: list[str]) -> int:
     oldest, newest = (INTEROP_PYTHON, INTEROP_PYTHON) if arguments[0] == "interop" else (OLDEST, NEWEST)
     python = suitable_python(oldest, newest)
     if python is None:
-        wanted = "Python " + " to ".join("{}.{}".format(*v) for v in sorted({oldest, newest}))
-        print(f"This needs {wanted}; this is {sys.version.split()[0]}, and the PATH has no other.")
+        required = "Python " + " to ".join("{}.{}".format(*v) for v in sorted({oldest, newest}))
+        print(f"This needs {required}; this is {sys.version.split()[0]}, and the PATH has no other.")
         return 1
     if python != sys.executable:
         os.execv(python, [python, str(Path(__file__).resolve()), *arguments])

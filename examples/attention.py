@@ -43,19 +43,19 @@ def attention(
     with tg.role("compute", warp_groups=1):
         rows = tg.tile_pipe_pop(queries)
         total = tg.tile_zeros(shape=(QUERIES, DEPTH))
-        top, weight = tg.tile_full((QUERIES, 1), -1e30), tg.tile_zeros(shape=(QUERIES, 1))
+        row_max, row_sum = tg.tile_full((QUERIES, 1), -1e30), tg.tile_zeros(shape=(QUERIES, 1))
         columns = tg.tile_reshape(tg.tile_arange(KEYS, dtype=int), (1, KEYS))
         for n in range(steps):
             scores = tg.tile_zeros(shape=(QUERIES, KEYS))
             tg.tile_matmul(rows, tg.tile_transpose(tg.tile_pipe_pop(keys)), scores)
             scores = tg.where(columns < k.shape[1] - n * KEYS, scores * (scale * LOG2E), -1e30)
-            higher = tg.max(top, tg.tile_max(scores, axis=1, keepdims=True))
-            p, shrink = tg.exp2(scores - higher), tg.exp2(top - higher)
-            weight = weight * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-            total = total * shrink
+            new_max = tg.max(row_max, tg.tile_max(scores, axis=1, keepdims=True))
+            p, correction = tg.exp2(scores - new_max), tg.exp2(row_max - new_max)
+            row_sum = row_sum * correction + tg.tile_sum(p, axis=1, keepdims=True)
+            total = total * correction
             tg.tile_matmul(tg.tile_astype(p, tg.bfloat16), tg.tile_pipe_pop(values), total)
-            top = higher
-        tg.tile_store(out[h], tg.tile_astype(total / weight, tg.bfloat16), offset=(i * QUERIES, 0))
+            row_max = new_max
+        tg.tile_store(out[h], tg.tile_astype(total / row_sum, tg.bfloat16), offset=(i * QUERIES, 0))
 
 
 def patterns(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -63,24 +63,24 @@ def patterns(size: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     y, x = np.mgrid[0:8, 0:8]
     angle, phase = rng.uniform(0.0, np.pi, (2, HEADS, size, 1, 1))
-    known = np.sign(np.sin(1.2 * (np.cos(angle) * x + np.sin(angle) * y) + 4.0 * phase)).reshape(
+    stored_patterns = np.sign(np.sin(1.2 * (np.cos(angle) * x + np.sin(angle) * y) + 4.0 * phase)).reshape(
         HEADS, size, DEPTH
     )
-    return known, known + 0.8 * rng.standard_normal(known.shape)
+    return stored_patterns, stored_patterns + 0.8 * rng.standard_normal(stored_patterns.shape)
 
 
 def run(size: int) -> dict[str, Any]:
-    known, noisy = (tg.array(x, dtype=tg.bfloat16) for x in patterns(size))
+    stored, noisy = (tg.array(x, dtype=tg.bfloat16) for x in patterns(size))
     result = tg.zeros_like(noisy)
     blocks = HEADS, -(-size // QUERIES)
-    tg.launch_tiled(attention, blocks, inputs=[noisy, known, known, SCALE], outputs=[result])
-    pictures = {"known": known, "noisy": noisy, "found": result}
+    tg.launch_tiled(attention, blocks, inputs=[noisy, stored, stored, SCALE], outputs=[result])
+    pictures = {"known": stored, "noisy": noisy, "found": result}
     images = {name: x.numpy().astype(np.float32) for name, x in pictures.items()}
     return images | {"schedule": schedule(), "proved": attention.check().passed}
 
 
 def schedule() -> str:
-    """The roles and pipes of the kernel that ran, with the lines below each."""
+    """The roles and pipes of the kernel that ran, with the details of each."""
     lines = attention.explain().splitlines()
     parts = itertools.takewhile(
         lambda x: x[0] == " " or x in ("roles:", "pipes:"), lines[lines.index("roles:") :]
@@ -89,15 +89,15 @@ def schedule() -> str:
 
 
 def draw(figure: Any, r: dict[str, Any]) -> None:
-    above, below = figure.subplots(2, 1, height_ratios=(3, 2))
+    upper, lower = figure.subplots(2, 1, height_ratios=(3, 2))
     pictures = (r[name][0, :8].reshape(8, 8, 8) for name in ("noisy", "found", "known"))
     rows = [np.hstack([np.pad(x, 1, constant_values=np.nan) for x in row]) for row in pictures]
-    above.imshow(np.vstack(rows), cmap="gray", vmin=-2, vmax=2)
-    above.set(xticks=[], yticks=(4.5, 14.5, 24.5), yticklabels=("noisy queries", "found", "remembered"))
-    above.tick_params(length=0)
-    above.spines[:].set_visible(False)
-    below.text(0, 1, r["schedule"], family="monospace", fontsize=7, va="top")
-    below.set_axis_off()
+    upper.imshow(np.vstack(rows), cmap="gray", vmin=-2, vmax=2)
+    upper.set(xticks=[], yticks=(4.5, 14.5, 24.5), yticklabels=("noisy queries", "found", "remembered"))
+    upper.tick_params(length=0)
+    upper.spines[:].set_visible(False)
+    lower.text(0, 1, r["schedule"], family="monospace", fontsize=7, va="top")
+    lower.set_axis_off()
 
 
 if __name__ == "__main__":

@@ -44,13 +44,13 @@ def advect(velocity: tg.array2d[tg.vec2], field: tg.array, out: tg.array):
 @tg.kernel
 def diverge(v: tg.array2d[tg.vec2], out: tg.array2d[float]):
     i, j = tg.tid()
-    down = periodic(v, i + 1, j).x - periodic(v, i - 1, j).x
-    out[i, j] = 0.5 * (down + periodic(v, i, j + 1).y - periodic(v, i, j - 1).y)
+    row_difference = periodic(v, i + 1, j).x - periodic(v, i - 1, j).x
+    out[i, j] = 0.5 * (row_difference + periodic(v, i, j + 1).y - periodic(v, i, j - 1).y)
 
 
 @tg.kernel
 def relax(divergence: tg.array2d[float], p: tg.array2d[float], out: tg.array2d[float]):
-    """One of Jacobi's iterations for the pressure."""
+    """A Jacobi iteration for the pressure."""
     i, j = tg.tid()
     column_sum = periodic(p, i + 1, j) + periodic(p, i - 1, j)
     row_sum = periodic(p, i, j + 1) + periodic(p, i, j - 1)
@@ -60,8 +60,10 @@ def relax(divergence: tg.array2d[float], p: tg.array2d[float], out: tg.array2d[f
 @tg.kernel
 def project(velocity: tg.array2d[tg.vec2], p: tg.array2d[float], out: tg.array2d[tg.vec2]):
     i, j = tg.tid()
-    across = periodic(p, i, j + 1) - periodic(p, i, j - 1)
-    out[i, j] = velocity[i, j] - 0.5 * tg.vec2(periodic(p, i + 1, j) - periodic(p, i - 1, j), across)
+    column_difference = periodic(p, i, j + 1) - periodic(p, i, j - 1)
+    out[i, j] = velocity[i, j] - 0.5 * tg.vec2(
+        periodic(p, i + 1, j) - periodic(p, i - 1, j), column_difference
+    )
 
 
 def apply(kernel: Any, *inputs: Any, like: Any = None) -> Any:

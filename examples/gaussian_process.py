@@ -52,18 +52,20 @@ def predict(
 ):
     """Means and standard deviations of the function at other points."""
     i = tg.tid()
-    known = tg.tile_load(x[i], shape=N)
-    lower = factor(known, logs[i, 0], logs[i, 1])
+    training_points = tg.tile_load(x[i], shape=N)
+    lower = factor(training_points, logs[i, 0], logs[i, 1])
     query_points = tg.tile_load(point, shape=QUERIES)
-    k = covariance(tg.tile_reshape(known, (N, 1)), tg.tile_reshape(query_points, (1, QUERIES)), logs[i, 0])
+    k = covariance(
+        tg.tile_reshape(training_points, (N, 1)), tg.tile_reshape(query_points, (1, QUERIES)), logs[i, 0]
+    )
     weights = tg.tile_cholesky_solve(lower, tg.tile_load(y[i], shape=N))
-    half = tg.tile_lower_solve(lower, k)
+    solved = tg.tile_lower_solve(lower, k)
     tg.tile_store(mean[i], tg.tile_sum(tg.tile_reshape(weights, (N, 1)) * k, axis=0))
-    tg.tile_store(deviation[i], tg.sqrt(tg.max(1.0 - tg.tile_sum(half * half, axis=0), 0.0)))
+    tg.tile_store(deviation[i], tg.sqrt(tg.max(1.0 - tg.tile_sum(solved * solved, axis=0), 0.0)))
 
 
 def series(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noisy measurements of sines, the k-th one with k + 1 half waves, at random points from 0 to 1."""
+    """Noisy measurements of sines, the k-th sine with k + 1 half waves, at random points from 0 to 1."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.random((size, N)), axis=1)
     waves = 1 + np.arange(size)[:, None] % 6
@@ -98,8 +100,8 @@ def run(size: int, steps: int = STEPS) -> dict[str, np.ndarray]:
 
 def draw(figure: Any, r: dict[str, np.ndarray]) -> None:
     for k, axes in enumerate(figure.subplots(1, 3, sharey=True)):
-        mean, two = r["mean"][k], 2.0 * r["deviation"][k]
-        axes.fill_between(r["at"], mean - two, mean + two, alpha=0.3, linewidth=0)
+        mean, two_deviations = r["mean"][k], 2.0 * r["deviation"][k]
+        axes.fill_between(r["at"], mean - two_deviations, mean + two_deviations, alpha=0.3, linewidth=0)
         axes.plot(r["at"], mean)
         axes.plot(r["x"][k], r["y"][k], "k.", markersize=3)
         length, noise = np.exp(r["logs"][k])

@@ -2,7 +2,7 @@
 
 Heat spreads for STEPS steps, in tiles with a margin of one point. A tape runs the same kernel backwards for the
 gradient by the initial temperatures, and gradient descent finds the initial temperatures that explain the measured
-ones.
+temperatures.
 
 python examples/heat.py [--device cuda:0] [--size N] [--picture PATH]"""
 

@@ -38,10 +38,10 @@ def edges(image: tg.array2d[float], out: tg.array2d[float]):
     """The length of the gradient, by Sobel's filters."""
     i, j = tg.tid()
     t = tg.tile_load(image, shape=(H + 2, W + 2), offset=(i * H - 1, j * W - 1))
-    down = t[2:] - t[:-2]
-    right = t[:, 2:] - t[:, :-2]
-    y = down[:, :-2] + 2.0 * down[:, 1:-1] + down[:, 2:]
-    x = right[:-2] + 2.0 * right[1:-1] + right[2:]
+    row_difference = t[2:] - t[:-2]
+    column_difference = t[:, 2:] - t[:, :-2]
+    y = row_difference[:, :-2] + 2.0 * row_difference[:, 1:-1] + row_difference[:, 2:]
+    x = column_difference[:-2] + 2.0 * column_difference[1:-1] + column_difference[2:]
     tg.tile_store(out, tg.sqrt(x * x + y * y), offset=(i * H, j * W))
 
 
@@ -49,8 +49,8 @@ def drawing(size: int) -> np.ndarray:
     """Discs of several shades with noise, 2 * size wide and high by a size that tiles need not divide."""
     y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
     image = 0.2 + 0.1 * y
-    for radius, shade, across in ((0.8, 0.5, -0.1), (0.5, 0.9, 0.2), (0.2, 0.3, 0.4)):
-        image[(x - across) ** 2 + y**2 < radius**2] = shade
+    for radius, shade, centre_x in ((0.8, 0.5, -0.1), (0.5, 0.9, 0.2), (0.2, 0.3, 0.4)):
+        image[(x - centre_x) ** 2 + y**2 < radius**2] = shade
     return (image + 0.1 * np.random.default_rng(0).standard_normal(image.shape)).astype(np.float32)
 
 

@@ -26,7 +26,7 @@ def softplus(x: float):
 def hidden_layer(
     x: tg.array2d[float], w: tg.array2d[float], b: tg.array2d[float], out: tg.array2d[float], features: int
 ):
-    """tanh(x @ w + b) for ROWS rows; x has few columns, so they are added one by one."""
+    """tanh(x @ w + b) for ROWS rows; x has few columns, which are added in a loop."""
     i = tg.tid()
     total = tg.tile_broadcast(tg.tile_load(b, shape=(1, HIDDEN)), (ROWS, HIDDEN)) + 0.0
     for k in range(features):

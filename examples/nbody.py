@@ -1,4 +1,4 @@
-"""Two galaxies that collide: every body attracts every other one.
+"""Two galaxies that collide: every body attracts all other bodies.
 
 python examples/nbody.py [--device cuda:0] [--size BODIES] [--picture PATH]"""
 

@@ -32,17 +32,17 @@ def count(keys: tg.array[tg.uint32], shift: tg.uint32, counts: tg.array2d[int]):
 
 @tg.kernel
 def move(keys: tg.array[tg.uint32], shift: tg.uint32, offsets: tg.array2d[int], out: tg.array[tg.uint32]):
-    """Sorts a tile by one digit, then scatters its keys. places[d, b]: the start of the keys of block b with digit
+    """Sorts a tile by one digit, then scatters its keys. offsets[d, b]: the start of the keys of block b with digit
     d."""
     b, lane = tg.tid()
-    moved = tg.tile_load(keys, TILE, offset=b * TILE, fill=LAST)
-    digits = digits_of(moved, shift)
+    tile_keys = tg.tile_load(keys, TILE, offset=b * TILE, fill=LAST)
+    digits = digits_of(tile_keys, shift)
     first = tg.tile_load(offsets[:, b], DIGITS) - tg.tile_scan_exclusive(tg.tile_histogram(digits, DIGITS))
-    tg.tile_sort(digits, moved)
+    tg.tile_sort(digits, tile_keys)
     for k in range(lane, TILE, tg.block_dim()):
         to = first[digits[k]] + k
         if to < out.shape[0]:
-            out[to] = moved[k]
+            out[to] = tile_keys[k]
 
 
 def histogram(keys: Any, shift: int, block_dim: int) -> Any:
@@ -79,10 +79,10 @@ def run(size: int, block_dim: int = 128) -> dict[str, np.ndarray]:
 
 def draw(figure: Any, result: dict[str, np.ndarray]) -> None:
     left, middle, right = figure.subplots(1, 3)
-    every = max(1, len(result["keys"]) // 2000)
+    stride = max(1, len(result["keys"]) // 2000)
     for axes, name in ((left, "keys"), (right, "sorted")):
         axes.scatter(
-            range(0, len(result[name]), every), result[name][::every], s=0.5, linewidths=0, rasterized=True
+            range(0, len(result[name]), stride), result[name][::stride], s=0.5, linewidths=0, rasterized=True
         )
         axes.set_title(name)
         axes.set(xticks=[], yticks=[])

@@ -69,16 +69,16 @@ def render(mesh: tg.Mesh, balls: int, sun: tg.vec3, bounces: int, image: tg.arra
         point = tg.mesh_eval_position(mesh, hit.face, hit.u, hit.v)
         light = tg.vec3()
         for _ in range(bounces):
-            to = tg.normalize(normal + tg.sample_unit_sphere_surface(rng))
-            again = tg.mesh_query_ray(mesh, point + OFF * normal, to, FAR)
-            if again.result:
-                second_hit = tg.mesh_eval_position(mesh, again.face, again.u, again.v)
-                next_normal = again.normal * again.sign
-                light += colour(mesh, again.face, balls, second_hit) * (
+            bounce_direction = tg.normalize(normal + tg.sample_unit_sphere_surface(rng))
+            second_ray = tg.mesh_query_ray(mesh, point + OFF * normal, bounce_direction, FAR)
+            if second_ray.result:
+                second_hit = tg.mesh_eval_position(mesh, second_ray.face, second_ray.u, second_ray.v)
+                next_normal = second_ray.normal * second_ray.sign
+                light += colour(mesh, second_ray.face, balls, second_hit) * (
                     0.7 * sunlight(mesh, second_hit, next_normal, sun)
                 )
             else:
-                light += sky(to)
+                light += sky(bounce_direction)
         direct = tg.vec3(1.0, 0.95, 0.85) * sunlight(mesh, point, normal, sun)
         light = tg.cw_mul(colour(mesh, hit.face, balls, point), direct + 0.6 * light / float(bounces))
     image[i, j] = light

@@ -25,8 +25,8 @@ def main(run: Callable[[int], Any], draw: Callable[[Any, Any], None], size: int)
         size: the default of --size.
     """
     options = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    options.add_argument("--device", default="cpu", help="where it runs: cpu, cuda:0, ...")
-    options.add_argument("--size", type=int, default=size, help="how large the problem is")
+    options.add_argument("--device", default="cpu", help="the device: cpu, cuda:0, ...")
+    options.add_argument("--size", type=int, default=size, help="the size of the problem")
     options.add_argument("--picture", metavar="PATH", help="a file to draw the result to, such as result.svg")
     args = options.parse_args()
     if args.size < 1:
@@ -34,7 +34,7 @@ def main(run: Callable[[int], Any], draw: Callable[[Any, Any], None], size: int)
     if args.picture and find_spec("matplotlib") is None:
         options.error("--picture needs matplotlib: pip install --group pictures")
     with tg.ScopedDevice(args.device):
-        for kind in ("with compiling", "without"):
+        for kind in ("with compilation", "without compilation"):
             start = time.perf_counter()
             result = run(args.size)
             tg.synchronize()

@@ -26,13 +26,13 @@ class Sphere:
 @tg.func
 def distance(s: Sphere, start: tg.vec3, direction: tg.vec3):
     """The distance of a sphere along a ray with a direction of length 1; FAR if the ray misses the sphere."""
-    to = s.centre - start
-    middle = tg.dot(to, direction)
-    inside = s.radius * s.radius - tg.length_sq(to - middle * direction)
-    if inside < 0.0:
+    to_centre = s.centre - start
+    closest = tg.dot(to_centre, direction)
+    half_chord_squared = s.radius * s.radius - tg.length_sq(to_centre - closest * direction)
+    if half_chord_squared < 0.0:
         return FAR
-    half = tg.sqrt(inside)
-    near = middle - half if middle - half > NEAR else middle + half
+    half_chord = tg.sqrt(half_chord_squared)
+    near = closest - half_chord if closest - half_chord > NEAR else closest + half_chord
     return near if near > NEAR else FAR
 
 

@@ -47,8 +47,8 @@ def norm_rows(
 @cache
 def kernel_of_width(kernel: Any, width: int) -> Any:
     """A kernel as a function of tensors with rows of `width` elements."""
-    first = {"dim": lambda x, *_: len(x), "outputs": lambda x, *_: x}
-    return function(kernel.bind(N=width), block_dim=64, tiled=True, **first)
+    launch_options = {"dim": lambda x, *_: len(x), "outputs": lambda x, *_: x}
+    return function(kernel.bind(N=width), block_dim=64, tiled=True, **launch_options)
 
 
 def softmax(x: Any) -> Any:

@@ -52,7 +52,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
     changes = set()
-    for kind, candidate in tool.places_of("a.py", TEXT):
+    for kind, candidate in tool.mutation_sites("a.py", TEXT):
         for instead in candidate.instead:
             text = tool.replaced(TEXT, candidate, instead)
             ast.parse(text)
@@ -74,7 +74,7 @@ def f(x):
             return x == 3
     return False
 """
-    by_number = dict(enumerate(tool.places_of("a.py", text)))
+    by_number = dict(enumerate(tool.mutation_sites("a.py", text)))
     probed = tool.with_probes(
         text, {n: (candidate.span, candidate.is_statement) for n, (_, candidate) in by_number.items()}
     )

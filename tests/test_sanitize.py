@@ -57,15 +57,15 @@ def test_each_explanation_names_existing_lines_and_a_note(tool: ModuleType) -> N
 
 
 def test_a_report_without_findings_is_clean(tool: ModuleType) -> None:
-    assert tool.judged(report(), 0)["clean"]
-    assert not tool.judged(report(), 1)["clean"]
-    assert not tool.judged("32 passed", 0)["clean"]
+    assert tool.summarise(report(), 0)["clean"]
+    assert not tool.summarise(report(), 1)["clean"]
+    assert not tool.summarise("32 passed", 0)["clean"]
 
 
 def test_explained_findings_of_the_sanitizer_are_shown(
     tool: ModuleType, explained: tuple[str, str, str, str]
 ) -> None:
-    judgement = tool.judged(report(explained), 0)
+    judgement = tool.summarise(report(explained), 0)
     assert judgement["clean"] and judgement["findings"] == 1
     assert [(e["kernel"], e["hazards"]) for e in judgement["explained"]] == [("chain", 2232)]
 
@@ -84,4 +84,4 @@ def test_unexplained_findings_of_the_sanitizer_fail(
         "one more finding": report(explained, summary=2),
     }
     for name, text in reports.items():
-        assert not tool.judged(text, 0)["clean"], name
+        assert not tool.summarise(text, 0)["clean"], name

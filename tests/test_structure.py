@@ -348,7 +348,7 @@ def test_files_test_for_no_more_op_classes() -> None:
     """Outside its family an op is known by an interface or by a property of its class. `python tools/op_classes.py`
     writes lower numbers."""
     op_classes = tool("op_classes")
-    assert op_classes.growth(op_classes.counts(), op_classes.recorded_counts()) == []
+    assert op_classes.grown_counts(op_classes.counts(), op_classes.recorded_counts()) == []
 
 
 @pytest.mark.parametrize(

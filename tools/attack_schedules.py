@@ -8,7 +8,7 @@
     python tools/attack_schedules.py --wrong --count 90 --replays 40     replays the faulty launch of each schedule
     python tools/attack_schedules.py --wrong --show 17                   prints a program, its launch and its fault
 
-Exits with 1 if a wrong schedule is proved, a correct one fails in a replay, or anything crashes."""
+Exits with 1 if a wrong schedule is proved, a correct schedule fails in a replay, or anything crashes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def main() -> int:
     parser.add_argument("--to", type=int, help="the end of the seeds, instead of their number")
     parser.add_argument("--seconds", type=float, help="the time after which no more seeds are begun")
     parser.add_argument(
-        "--no-search", action="store_true", help="prove packed arrays only, and try no launches of the others"
+        "--no-search",
+        action="store_true",
+        help="prove packed arrays only, and try no launches of other schedules",
     )
     parser.add_argument(
         "--constructs",
@@ -79,17 +81,17 @@ def main() -> int:
         "--orders", type=int, default=6, help="the number of orders to simulate correct schedules in"
     )
     parser.add_argument(
-        "--twins", action="store_true", help="also judge the correct program of each wrong one"
+        "--twins", action="store_true", help="also judge the correct program of each wrong schedule"
     )
     parser.add_argument("--show", type=int, help="print one program")
     options = parser.parse_args()
     if options.show is not None:
         return print_schedule(options.wrong, options.show, *options.row[:1])
     start = time.monotonic()
-    known = read_results(options.into)
+    stored_results = read_results(options.into)
     seeds = range(options.first, options.to if options.to is not None else options.first + options.count)
     rows = tuple(options.row)
-    left = [s for s in seeds if (options.wrong, s, rows) not in known]
+    remaining = [s for s in seeds if (options.wrong, s, rows) not in stored_results]
     settings = JudgementOptions(
         options.replays,
         options.orders,
@@ -98,13 +100,18 @@ def main() -> int:
         options.work,
         options.constructs,
     )
-    work = [(options.wrong, tuple(left[k : k + CHUNK]), rows, settings) for k in range(0, len(left), CHUNK)]
-    for record in run(work, options.jobs, options.seconds):
+    tasks = [
+        (options.wrong, tuple(remaining[k : k + CHUNK]), rows, settings)
+        for k in range(0, len(remaining), CHUNK)
+    ]
+    for record in run(tasks, options.jobs, options.seconds):
         for result in record:
-            known[options.wrong, result["seed"], rows] = result
+            stored_results[options.wrong, result["seed"], rows] = result
             if options.into:
                 append_result(options.into, options.wrong, rows, result)
-    results = [known[options.wrong, s, rows] for s in seeds if (options.wrong, s, rows) in known]
+    results = [
+        stored_results[options.wrong, s, rows] for s in seeds if (options.wrong, s, rows) in stored_results
+    ]
     print(page(results, options.wrong))
     print(f"{time.monotonic() - start:.0f} s, {len(results)} of {len(seeds)} seeds")
     return int(any(is_failure(result, options.wrong) for result in results))
@@ -115,11 +122,13 @@ def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list
     end = (
         time.time() + seconds if seconds is not None else inf
     )  # of the day: processes have no other clock in common
-    left, pending = iter(work), set[Future[list[dict[str, Any]]]]()
+    remaining, pending = iter(work), set[Future[list[dict[str, Any]]]]()
     with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=TASKS) as pool:
         while True:
-            while len(pending) < 2 * jobs and time.time() < end and (part := next(left, None)) is not None:
-                pending.add(pool.submit(judged, part, end))
+            while (
+                len(pending) < 2 * jobs and time.time() < end and (task := next(remaining, None)) is not None
+            ):
+                pending.add(pool.submit(judge_seeds, task, end))
             if not pending:
                 return
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -127,7 +136,7 @@ def run(work: Sequence[Work], jobs: int, seconds: float | None) -> Iterator[list
                 yield record.result()
 
 
-def judged(work: Work, end: float) -> list[dict[str, Any]]:
+def judge_seeds(work: Work, end: float) -> list[dict[str, Any]]:
     """The results of the seeds of a task that are begun before the end."""
     wrong, seeds, rows, settings = work
     row = {seed: rows[seed % len(rows)] if rows else "" for seed in seeds}
@@ -162,20 +171,20 @@ def judge_one(wrong: bool, seed: int, row: str, settings: JudgementOptions) -> d
             "constructs": True,
         }
     result = (attacks.wrong_attack if wrong else attacks.right_attack)(seed, row)
-    out: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "seed": seed, "row": row or result.row, "rows": result.rows, "name": result.name, "fault": result.fault,
         "guarded": result.guarded, "replay": "",
     }  # fmt: skip
     start = time.process_time()
-    out["status"], out["message"] = result.verdict() if settings.searches else result.proof()
-    out["seconds"] = round(time.process_time() - start, 2)
+    outcome["status"], outcome["message"] = result.verdict() if settings.searches else result.proof()
+    outcome["seconds"] = round(time.process_time() - start, 2)
     if wrong:
-        out["twin"] = judge.verdict(result.twin)[0] if result.twin and settings.twins else ""
-        if settings.replays and out["status"] != "refused":
-            out["replay"] = result.replay(result.args, settings.replays)
-    elif out["status"] != "refused":
+        outcome["twin"] = judge.verdict(result.twin)[0] if result.twin and settings.twins else ""
+        if settings.replays and outcome["status"] != "refused":
+            outcome["replay"] = result.replay(result.args, settings.replays)
+    elif outcome["status"] != "refused":
         if result.mutation is None:
-            out["fault"] = next(
+            outcome["fault"] = next(
                 (
                     f
                     for f in (attacks.simulate(result.text, args, settings.orders) for args in result.sizes)
@@ -184,10 +193,10 @@ def judge_one(wrong: bool, seed: int, row: str, settings: JudgementOptions) -> d
                 "",
             )
         if settings.replays:
-            out["replay"] = next(
+            outcome["replay"] = next(
                 (f for f in (result.replay(args, settings.replays) for args in result.sizes[:6]) if f), ""
             )
-    return out
+    return outcome
 
 
 def is_failure(result: dict[str, Any], wrong: bool) -> bool:
@@ -209,14 +218,14 @@ def append_result(log: Path, wrong: bool, rows: tuple[str, ...], result: dict[st
 def read_results(log: Path | None) -> dict[tuple[bool, int, tuple[str, ...]], dict[str, Any]]:
     if log is None or not log.exists():
         return {}
-    out = {}
+    results = {}
     for line in log.read_text(encoding="utf-8").splitlines():
         try:
             wrong, rows, result = json.loads(line)
         except ValueError:  # a run was ended while it wrote
             continue
-        out[wrong, result["seed"], tuple(rows)] = result
-    return out
+        results[wrong, result["seed"], tuple(rows)] = result
+    return results
 
 
 STATUSES = ("proved", "guarded", "unproved", "undecided", "refuted", "refused", "crash")
@@ -224,14 +233,14 @@ STATUSES = ("proved", "guarded", "unproved", "undecided", "refuted", "refused", 
 
 def page(results: Sequence[dict[str, Any]], wrong: bool) -> str:
     rows = list(dict.fromkeys(r["row"] for r in results))
-    more = (
+    further_columns = (
         ("not refuted", "twins passed", "of these passed", "replayed wrong")
         if wrong
         else ("proved %", "wrong")
     )
     lines = [
-        "| row | all |" + "".join(f" {s} |" for s in (*STATUSES, *more)),
-        "|---" * (2 + len(STATUSES) + len(more)) + "|",
+        "| row | all |" + "".join(f" {s} |" for s in (*STATUSES, *further_columns)),
+        "|---" * (2 + len(STATUSES) + len(further_columns)) + "|",
     ]
     for row in (*rows, ""):
         row_results = [r for r in results if not row or r["row"] == row]
@@ -239,11 +248,16 @@ def page(results: Sequence[dict[str, Any]], wrong: bool) -> str:
         compiled = [r for r in row_results if r["status"] != "refused"]
         cells = [str(len(row_results)), *(str(counts[s]) for s in STATUSES)]
         if wrong:
-            fair = [r for r in compiled if r["twin"] in PASSING]
-            cells += [percent(sum(r["status"] != "refuted" for r in compiled), len(compiled)), str(len(fair))]
-            cells += [percent(sum(r["status"] in PASSING for r in fair), len(fair))]
-            tried = [r for r in compiled if r["replay"] != "" or not r["fault"]]
-            cells += [f"{sum(failed(r) for r in row_results)}" if tried else "-"]
+            with_accepted_twin = [r for r in compiled if r["twin"] in PASSING]
+            cells += [
+                percent(sum(r["status"] != "refuted" for r in compiled), len(compiled)),
+                str(len(with_accepted_twin)),
+            ]
+            cells += [
+                percent(sum(r["status"] in PASSING for r in with_accepted_twin), len(with_accepted_twin))
+            ]
+            replayed = [r for r in compiled if r["replay"] != "" or not r["fault"]]
+            cells += [f"{sum(failed(r) for r in row_results)}" if replayed else "-"]
         else:
             cells += [
                 percent(counts["proved"], len(compiled)),
@@ -263,11 +277,11 @@ def percent(part: int, total: int) -> str:
 
 
 def problem_lines(results: Sequence[dict[str, Any]], wrong: bool) -> list[str]:
-    out = [f"- seed {r['seed']} ({r['row']}): {r['name']}: {r['status']} {r['message']} {r['fault']} {r['replay']}"
+    lines = [f"- seed {r['seed']} ({r['row']}): {r['name']}: {r['status']} {r['message']} {r['fault']} {r['replay']}"
            for r in results if is_failure(r, wrong)]  # fmt: skip
     slow = [r for r in results if r["seconds"] > SLOW_SECONDS]
-    out += [f"- seed {r['seed']} ({r['row']}): {r['seconds']:.0f} s for a verdict" for r in slow]
-    return ["", *out] if out else []
+    lines += [f"- seed {r['seed']} ({r['row']}): {r['seconds']:.0f} s for a verdict" for r in slow]
+    return ["", *lines] if lines else []
 
 
 def print_schedule(wrong: bool, seed: int, row: str = "") -> int:

@@ -2,7 +2,8 @@
 
 Usage: python tools/check_rules.py [WORD ...]
 
-With words, only rules whose names contain one of them. Exits with 1 if no verdict changes for a rule."""
+With words, only rules whose names contain one of the words are disabled. Exits with 1 if no verdict changes for a
+rule."""
 
 from __future__ import annotations
 
@@ -17,17 +18,17 @@ def main(words: list[str]) -> int:
         sys.path.insert(0, str(TESTS / folder))
     from rules import RULES, cases, cases_that_depend_on
 
-    known, missed = cases(), 0
+    verdicts, missed = cases(), 0
     for name, rule in RULES.items():
         if words and not any(word in name for word in words):
             continue
-        noticed = next(cases_that_depend_on(rule, known), None)
-        if noticed is None:
+        changed_case = next(cases_that_depend_on(rule, verdicts), None)
+        if changed_case is None:
             missed += 1
             print(f"{name:36} NOT NOTICED")
             continue
-        case, text = noticed
-        print(f"{name:36} {case}: {known[case][0]} -> {text}")
+        case, text = changed_case
+        print(f"{name:36} {case}: {verdicts[case][0]} -> {text}")
     return 1 if missed else 0
 
 

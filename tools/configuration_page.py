@@ -40,13 +40,13 @@ tg.config.mod = "debug"
 tg.config has no switch 'mod'; did you mean 'mode'?
 ```
 
-| switch | default | values | what |
+| switch | default | values | meaning |
 |---|---|---|---|
 """
 VARIABLES = """
 Environment variables, read when Tegula is imported:
 
-| variable | switch, or what |
+| variable | switch, or meaning |
 |---|---|
 """
 MORE_VARIABLES = """| `TEGULA_NUM_THREADS` | the number of threads of CPU kernels; all cores of the process by default |
@@ -57,7 +57,7 @@ COMMANDS = """# Command line
 
 <!-- Written by tools/configuration_page.py. -->
 
-Which commands does `tegula` have? It needs the extra `cli`: `pip install ".[cli]"` in a clone. `python -m tegula` is
+Which commands does `tegula` have? They need the extra `cli`: `pip install ".[cli]"` in a clone. `python -m tegula` is
 the same program.
 """
 
@@ -66,10 +66,10 @@ def switches() -> Iterator[tuple[str, str, str]]:
     """The switches: name, the text of the default, and the description."""
     tree = ast.parse(inspect.getsource(Config)).body[0]
     assert isinstance(tree, ast.ClassDef)
-    for node, after in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(node, ast.AnnAssign) and isinstance(after, ast.Expr) and node.value is not None:
-            assert isinstance(node.target, ast.Name) and isinstance(after.value, ast.Constant)
-            yield node.target.id, ast.unparse(node.value), " ".join(str(after.value.value).split())
+    for node, following in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and isinstance(following, ast.Expr) and node.value is not None:
+            assert isinstance(node.target, ast.Name) and isinstance(following.value, ast.Constant)
+            yield node.target.id, ast.unparse(node.value), " ".join(str(following.value.value).split())
 
 
 def configuration() -> str:
@@ -78,8 +78,8 @@ def configuration() -> str:
     for name, default, text in switches():
         if name == "code":
             continue
-        called = default.startswith("field(")
-        default_text = f"`{getattr(config.Config(), name)!r}`" if not called else "see below"
+        is_computed = default.startswith("field(")
+        default_text = f"`{getattr(config.Config(), name)!r}`" if not is_computed else "see below"
         values = ", ".join(f'`"{x}"`' for x in CHOICES.get(name, ()))
         lines.append(f"| `{name}` | {default_text} | {values} | {text} |\n")
         variable = text.partition("From ")[2].partition(".")[0]

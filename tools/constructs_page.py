@@ -26,7 +26,7 @@ INTRODUCTION = """# Constructs of Python in kernels
 
 <!-- Written by tools/constructs_page.py from docs/constructs.toml. -->
 
-Which Python may I write in a kernel, and what instead of the rest?
+Which constructs of Python may I write in a kernel, and what do I write instead of refused constructs?
 
 What is refused is an error when the kernel is compiled, at its line, with the advice that is shown here. Nothing is
 silently ignored. Each row has been tried. What constructs mean exactly: [semantics](semantics.md).
@@ -75,7 +75,7 @@ def page() -> str:
     """The text of the page."""
     lines = [INTRODUCTION]
     for topic in dict.fromkeys(entry["topic"] for entry in constructs()):
-        lines += [f"\n## {topic}\n", "\n| construct | in kernels | note, or what instead |\n|---|---|---|\n"]
+        lines += [f"\n## {topic}\n", "\n| construct | in kernels | note, or advice |\n|---|---|---|\n"]
         for entry in (construct for construct in constructs() if construct["topic"] == topic):
             advice = refusal(entry["program"])
             cells = ("yes", entry.get("note", "")) if advice is None else ("refused", advice)

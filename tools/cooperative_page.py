@@ -27,8 +27,8 @@ INTRODUCTION = """# Cooperative functions of the library
 
 <!-- Written by tools/cooperative_page.py. -->
 
-All threads of a group run one together: in any block size, in roles, on CPUs and GPUs.
-[How to write one](../cooperative.md).
+All threads of a group call a cooperative function together: in any block size, in roles, on CPUs and GPUs.
+[How to write a cooperative function](../cooperative.md).
 """
 
 
@@ -101,10 +101,13 @@ def _source(f: CooperativeDef) -> str:
 
 
 def _sample_text(sample: Sample) -> str:
-    def one(x: object) -> str:
+    def argument_text(x: object) -> str:
         return f"{x.dtype} {x.shape}" if isinstance(x, np.ndarray) else repr(x)
 
-    parts = [*map(one, sample.arguments), *(f"{key}={one(x)}" for key, x in sample.named.items())]
+    parts = [
+        *map(argument_text, sample.arguments),
+        *(f"{key}={argument_text(x)}" for key, x in sample.named.items()),
+    ]
     return ", ".join(parts)
 
 

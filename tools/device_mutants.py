@@ -1,5 +1,5 @@
-"""Runs mutants of schedules on a GPU, of three groups: refuted ones whose replays end with wrong results ("wrong"),
-refuted ones whose replays wait for ever ("stuck"), and proved ones ("right").
+"""Runs mutants of schedules on a GPU, of three groups: refuted mutants whose replays end with wrong results ("wrong"),
+refuted mutants whose replays deadlock ("stuck"), and proved mutants ("right").
 
     python tools/device_mutants.py --save benchmarks/results/device-mutants.json --jobs 14 --seconds 95
     python tools/device_mutants.py --each 5 --subject chain
@@ -8,7 +8,7 @@ refuted ones whose replays wait for ever ("stuck"), and proved ones ("right").
 Each mutant (tools/mutants.py) is launched repeatedly on the same data in a process of its own, and its results are
 compared with the results of the kernel. A process that takes too long is ended. The outcome is the number of launches
 with other results, or a hang or fault. Correct results of wrong mutants are no evidence, because the failing order of a
-mutant may be rare. With `--save` a run continues the one before: mutants in the file are not run again. Exits with 1 if
+mutant may be rare. With `--save` a run continues an earlier run: mutants in the file are not run again. Exits with 1 if
 a proved mutant does not give the kernel's results."""
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
     parser.add_argument("--one", nargs=2, metavar=("SUBJECT", "NUMBER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(compiled(*options.one) if options.offline else launched(*options.one)))
+        print(json.dumps(compile_mutant(*options.one) if options.offline else launch_mutant(*options.one)))
         return 0
     if options.choose:
         for row in selected_mutants(options.choose, options.each):
@@ -88,20 +88,20 @@ def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     """Add the rows of the mutants that have none yet. One process for each kernel chooses the kernel's mutants, which
     run as soon as they are chosen."""
     end = time.monotonic() + options.seconds
-    known = {(row["kernel"], row["number"]) for row in rows}
+    finished = {(row["kernel"], row["number"]) for row in rows}
     lock = Lock()
 
-    def tried(row: dict[str, Any]) -> None:
+    def try_mutant(row: dict[str, Any]) -> None:
         if time.monotonic() > end:
             return
-        result = judged_in_child(row["kernel"], row["number"], options.limit, options.offline)
+        result = judge_in_child(row["kernel"], row["number"], options.limit, options.offline)
         with lock:
             rows.append({**row, **result})
             print(*(f"{key}: {value}" for key, value in rows[-1].items()), sep=", ", flush=True)
             if options.save:
                 options.save.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
-    def followed(name: str, pool: ThreadPoolExecutor) -> None:
+    def run_chosen(name: str, pool: ThreadPoolExecutor) -> None:
         command = [sys.executable, __file__, "--choose", name, "--each", str(options.each)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as chooser:
             timer = Timer(max(0.0, end - time.monotonic()), chooser.kill) if end < inf else None
@@ -110,21 +110,21 @@ def run(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
             assert chooser.stdout is not None
             for line in chooser.stdout:
                 row = json.loads(line)
-                if (row["kernel"], row["number"]) not in known:
-                    pool.submit(tried, row)
+                if (row["kernel"], row["number"]) not in finished:
+                    pool.submit(try_mutant, row)
             if timer is not None:
                 timer.cancel()
 
     names = options.subject or [*SIZES]
     with ThreadPoolExecutor(options.jobs) as pool, ThreadPoolExecutor(len(names)) as choosers:
-        for done in [choosers.submit(followed, name, pool) for name in names]:
+        for done in [choosers.submit(run_chosen, name, pool) for name in names]:
             done.result()
 
 
 def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
-    """Mutants of a kernel, at most one of each operator in each group: refuted ones that end in every order, and have
-    wrong results or a race in one; refuted ones that wait for ever in an order; proved ones with the kernel's
-    results."""
+    """Mutants of a kernel, at most one of each operator in each group: refuted mutants that end in every order, and
+    have wrong results or a race in some order; refuted mutants that deadlock in some order; proved mutants with the
+    kernel's results."""
     from mutation.judge import MutantJudge
     from mutation.subjects import subject
 
@@ -159,8 +159,8 @@ def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
 
 
 def replayed_outcome(judge: Any) -> str:
-    """The outcome of a mutant's largest launch: "other" if all orders end, even with races, and one has other results
-    than the kernel; "same" if none has; "deadlock" if one waits for ever; "" for others."""
+    """The outcome of a mutant's largest launch: "other" if all orders end, even with races, and some order has other
+    results than the kernel; "same" if no order has; "deadlock" if some order deadlocks; "" for any other outcome."""
     from tegula.interp.engines.launch import EngineLaunch
     from tegula.interp.engines.orders import orders
     from tegula.interp.engines.state import ReplayFailed
@@ -170,15 +170,15 @@ def replayed_outcome(judge: Any) -> str:
     try:
         launch = EngineLaunch(subject.prepared, subject.launches[0], subject.dims)
         roles = [role for role, *_ in launch.programs]
-        others = [launch.run(o, ignore_races=True) != judge.stored[0] for o in orders(roles, ORDERS)]
+        differ = [launch.run(o, ignore_races=True) != judge.stored[0] for o in orders(roles, ORDERS)]
     except ReplayFailed as e:
         return e.kind if e.kind == "deadlock" else ""
     except InvalidLaunch:
         return ""
-    return "other" if any(others) else "same"
+    return "other" if any(differ) else "same"
 
 
-def judged_in_child(name: str, number: int, limit: float, offline: bool) -> dict[str, Any]:
+def judge_in_child(name: str, number: int, limit: float, offline: bool) -> dict[str, Any]:
     command = [sys.executable, __file__, "--one", name, str(number), *["--offline"] * offline]
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "TEGULA_CACHE_DIR": cache}
@@ -206,23 +206,23 @@ def mutate(name: str, number: int) -> list[str]:
     from tegula.passes import pipeline_gpu
     from tegula.runtime import automatic
 
-    plain = pipeline_gpu.for_gpu
+    for_gpu = pipeline_gpu.for_gpu
     changes: list[str] = []
 
-    def mutated(kernel: Any, *args: Any, **options: Any) -> Any:
-        parts = plain(kernel, *args, **options)
+    def for_mutated_gpu(kernel: Any, *args: Any, **options: Any) -> Any:
+        parts = for_gpu(kernel, *args, **options)
         result: Any = None
         candidates: Sequence[Mutant] = list(mutants(Subject(name, kernel, parts, result, (), [])))
         candidates[number].apply()
         changes.append(candidates[number].change)
         return parts
 
-    pipeline_gpu.for_gpu = automatic.for_gpu = mutated
+    pipeline_gpu.for_gpu = automatic.for_gpu = for_mutated_gpu
     tg.config.check_schedules, tg.config.cache_kernels = "warning", False
     return changes
 
 
-def compiled(name: str, number: str) -> dict[str, Any]:
+def compile_mutant(name: str, number: str) -> dict[str, Any]:
     """Compile the mutant for sm_90a."""
     from mutation.subjects import MAKERS
     from schedules import traced
@@ -241,7 +241,7 @@ def compiled(name: str, number: str) -> dict[str, Any]:
     }
 
 
-def launched(name: str, number: str) -> dict[str, Any]:
+def launch_mutant(name: str, number: str) -> dict[str, Any]:
     """Launch the mutant and compare its results with the results of the kernel."""
     from mutation.subjects import MAKERS
 
@@ -259,18 +259,18 @@ def launched(name: str, number: str) -> dict[str, Any]:
     written = [k for k in OUTPUTS[name] if isinstance(arguments[k], np.ndarray)]
     dim = (*(1,) * (ndim - 2), BLOCKS[name])
 
-    def stored() -> list[bytes]:
+    def stored_results() -> list[bytes]:
         for k in written:
             arrays[k].zero_()
         tg.launch_tiled(kernel, dim=dim, inputs=arrays)
         return [arrays[k].numpy().tobytes() for k in written]
 
-    expected = stored()
-    if stored() != expected:
+    expected = stored_results()
+    if stored_results() != expected:
         return {"outcome": "the kernel itself does not repeat its results"}
     kernel.unload()
     changes = mutate(name, int(number))
-    wrong = sum(stored() != expected for _ in range(LAUNCHES))
+    wrong = sum(stored_results() != expected for _ in range(LAUNCHES))
     assert changes, "the mutant was not compiled"
     return {"outcome": "wrong" if wrong else "as expected", "launches": LAUNCHES, "wrong": wrong}
 

@@ -19,8 +19,8 @@ INTRODUCTION = """# Coming from Warp
 What changes if I change the import?
 
 Most kernels of tiles that run in NVIDIA Warp 1.19 run in Tegula with the import changed: `import tegula as wp`. This
-page has a kernel ported that way, what is called differently, what gives another result on purpose, what there is more,
-and what is missing.
+page has a kernel ported that way, what is called differently, what gives another result on purpose, what Tegula has in
+addition, and what is missing.
 
 ```python
 import numpy as np
@@ -54,7 +54,7 @@ C = wp.zeros((16, 16), dtype=float)
 wp.launch_tiled(gemm, dim=(2, 2), inputs=[A, B, C], block_dim=64)
 ```
 
-In Tegula the same text runs; only the import is another:
+In Tegula the same text runs; only the import differs:
 
 ```python
 import tegula as wp
@@ -145,7 +145,7 @@ The same names in both are marked in [all functions](ops/index.md).
 
 """
 FURTHER_PAGES = """
-## What there is more
+## What Tegula has in addition
 
 - [Roles and pipes](roles.md), by hand or [made by the compiler](schedules.md), each with a [proof](checker.md).
 - [Autotuning](tuning.md) that compares what candidates compute.
@@ -168,12 +168,12 @@ def differences() -> list[dict[str, Any]]:
 
 
 def missing() -> list[str]:
-    """The names of the other package that Tegula has not."""
+    """The names of Warp that Tegula does not have."""
     import tegula as tg
     from tegula.api import LAZY
 
-    listed = tomllib.loads(NAMES.read_text(encoding="utf-8"))["warp"]["absent"]
-    return [name for name in listed if name not in {*dir(tg), *LAZY}]
+    absent_names = tomllib.loads(NAMES.read_text(encoding="utf-8"))["warp"]["absent"]
+    return [name for name in absent_names if name not in {*dir(tg), *LAZY}]
 
 
 def page() -> str:

@@ -82,19 +82,21 @@ def kernel_functions() -> Iterator[DocumentedObject]:
     from tegula.ops import PUBLIC
     from tegula.ops.documented import documentation
     from tegula.runtime.library import OPS_AND_FUNCTIONS, library
-    from tegula.runtime.library import documentation as of_library
+    from tegula.runtime.library import documentation as library_documentation
 
     for name, build in sorted(PUBLIC.items()):
         if not name.startswith("_"):
             signature = inspect.signature(build)
             _, *parameters = signature.parameters.values()
-            needed = _needed([p.name for p in parameters], signature.return_annotation not in (None, "None"))
-            result = tuple(map(_spelt, parameters))
+            required_sections = _required_sections(
+                [p.name for p in parameters], signature.return_annotation not in (None, "None")
+            )
+            result = tuple(map(_starred_name, parameters))
             yield DocumentedObject(
                 name,
                 documentation(name),
                 result,
-                (*needed, "Gradient"),
+                (*required_sections, "Gradient"),
                 None if name in OPS_AND_FUNCTIONS else build,
             )
     for name, f in sorted(library().items()):
@@ -102,7 +104,9 @@ def kernel_functions() -> Iterator[DocumentedObject]:
             names = tuple(p.name for p in f.all_parameters)
             cooperative = isinstance(f, CooperativeDef | Inplace)
             returns = _returns(f) if not cooperative else isinstance(f, CooperativeDef) and bool(f.results)
-            yield DocumentedObject(name, of_library(f), names, (*_needed(names, returns), "Gradient"), f)
+            yield DocumentedObject(
+                name, library_documentation(f), names, (*_required_sections(names, returns), "Gradient"), f
+            )
 
 
 def _returns(f: Any) -> bool:
@@ -127,13 +131,13 @@ def host_functions() -> Iterator[DocumentedObject]:
 
 def _class(name: str, node: ast.ClassDef) -> Iterator[DocumentedObject]:
     """A class and its public methods. The class docstring has the parameters of its `__init__`, if it defines one."""
-    own = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
-    initialiser = own.get("__init__")
+    methods = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
+    initialiser = methods.get("__init__")
     names = tuple(_names(initialiser.args))[1:] if initialiser is not None else ()
     if node.name not in MADE_BY_OTHERS:
-        needed = _needed(names, returns=False) if initialiser is not None else ()
-        yield DocumentedObject(name, ast.get_docstring(node) or "", names, needed)
-    for method in own.values():
+        required_sections = _required_sections(names, returns=False) if initialiser is not None else ()
+        yield DocumentedObject(name, ast.get_docstring(node) or "", names, required_sections)
+    for method in methods.values():
         if not method.name.startswith("_") and not _is_property(method):
             yield _function(f"{name}.{method.name}", method, skip=0 if _is_static(method) else 1)
 
@@ -145,9 +149,9 @@ MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "Launch", "PublicF
 def _function(name: str, node: ast.FunctionDef | ast.AsyncFunctionDef, skip: int = 0) -> DocumentedObject:
     names = tuple(_names(node.args))[skip:]
     returns = node.returns is None or ast.unparse(node.returns) not in ("None", "NoReturn")
-    of_kernels = ("Gradient",) if name in _names_of_tracer() else ()
+    kernel_sections = ("Gradient",) if name in _names_of_tracer() else ()
     return DocumentedObject(
-        name, ast.get_docstring(node) or "", names, (*_needed(names, returns), *of_kernels)
+        name, ast.get_docstring(node) or "", names, (*_required_sections(names, returns), *kernel_sections)
     )
 
 
@@ -177,8 +181,12 @@ def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
     for path in WRAPPERS:
         module = "tegula." + path.removesuffix(".py").replace("/__init__", "").replace("/", ".")
         tree = tree_of(SOURCE / path)
-        own = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
-        definitions |= {f"{module[7:]}.{n.name}": (module, n.name) for n in own if not n.name.startswith("_")}
+        module_definitions = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+        definitions |= {
+            f"{module[7:]}.{n.name}": (module, n.name)
+            for n in module_definitions
+            if not n.name.startswith("_")
+        }
         for node in tree.body if path.endswith("__init__.py") else ():
             if isinstance(node, ast.ImportFrom):
                 definitions |= {f"{module[7:]}.{a.name}": (node.module or "", a.name) for a in node.names}
@@ -215,7 +223,7 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | None
     return None
 
 
-def _needed(parameters: object, returns: bool) -> tuple[str, ...]:
+def _required_sections(parameters: object, returns: bool) -> tuple[str, ...]:
     return (*(("Parameters",) if parameters else ()), *(("Returns",) if returns else ()), "Raises")
 
 
@@ -228,7 +236,7 @@ def _names(args: ast.arguments) -> Iterator[str]:
         yield f"**{args.kwarg.arg}"
 
 
-def _spelt(p: inspect.Parameter) -> str:
+def _starred_name(p: inspect.Parameter) -> str:
     return {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
 
 
@@ -284,15 +292,15 @@ def _declared_faults(function: DocumentedObject, sections: dict[str, list[str]])
         )
         return [f"gradient: the library has one, not {gradient_text}"] if wrong else []
     stated = {line.partition(":")[0] for line in sections["Raises"]}
-    tried = samples(result)
+    function_samples = samples(result)
     messages = [
         f"errors: a sample is refused with {x.code}"
-        for x in tried
+        for x in function_samples
         if isinstance(x, Refused) and x.code not in stated
     ]
-    if re.match("none|refused", gradient_text) and any(x.differentiable for x in tried):
+    if re.match("none|refused", gradient_text) and any(x.differentiable for x in function_samples):
         messages.append(f"gradient: a sample is differentiable, not {gradient_text}")
-    if not re.match("none|refused", gradient_text) and not any(x.differentiable for x in tried):
+    if not re.match("none|refused", gradient_text) and not any(x.differentiable for x in function_samples):
         messages.append("gradient: no sample is differentiable")
     return messages
 
@@ -465,8 +473,8 @@ def docstring_faults() -> dict[str, list[str]]:
     """The docstring faults of functions that users call, by the name of the function."""
     messages: dict[str, list[str]] = {}
     for function in (*kernel_functions(), *host_functions()):
-        if lacks := faults(function):
-            messages.setdefault(function.name, []).extend(lacks)
+        if found_faults := faults(function):
+            messages.setdefault(function.name, []).extend(found_faults)
     return messages
 
 
@@ -488,14 +496,14 @@ def all_faults() -> list[str]:
 
 
 def main() -> int:
-    """Print the faults of the named docstrings, or of all docstrings. Returns 1 if there are any."""
-    every, requested = docstring_faults(), sys.argv[1:]
+    """Print the faults of the named docstrings, or of all docstrings. Returns 1 if a docstring has faults."""
+    faults_by_name, requested = docstring_faults(), sys.argv[1:]
     lines = (
-        [f"{name}: {'; '.join(every[name])}" for name in requested if name in every]
+        [f"{name}: {'; '.join(faults_by_name[name])}" for name in requested if name in faults_by_name]
         if requested
         else all_faults()
     )
-    print("\n".join(lines) or "nothing is lacking")
+    print("\n".join(lines) or "no faults")
     return int(bool(lines))
 
 

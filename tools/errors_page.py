@@ -18,15 +18,16 @@ INTRODUCTION = """# Errors
 
 <!-- Written by tools/errors_page.py; edit the classes in src/tegula/errors.py or the programs in tests/errors. -->
 
-An error names the place in your source, underlines the expression, adds a note for every other place involved, and ends
-with what to do. All errors of a kernel are reported at once. Nothing runs until a kernel is right.
+An error names the location in your source, underlines the expression, adds a note for every other location involved,
+and ends with the remedy. All errors of a kernel are reported at once. A kernel with errors is not launched.
 
 - `tg.CompileError`: the kernel is wrong; raised by the launch that compiles it.
 - `tg.LaunchError`: the arguments of a launch do not fit the kernel.
-- `tg.RunError`: what a kernel found while it ran. Some checks are made in debug mode only (`tg.config.mode = "debug"`).
+- `tg.RunError`: an error that a kernel detected while it ran. Some checks are made in debug mode only
+  (`tg.config.mode = "debug"`).
 
 All are subclasses of `tg.TegulaError`, and in `tegula.errors`. An error is an exception of Python's own classes too, so
-that `except ValueError` finds what it finds elsewhere. Several errors of one kernel are reported together, in an
+that `except ValueError` catches it as in other Python code. Several errors of one kernel are reported together, in an
 exception of the classes of all of them but `NameError`.
 
 """
@@ -38,8 +39,10 @@ def tree(cls: type = errors.TegulaError, depth: int = 0) -> list[str]:
     added = [b.__name__ for b in cls.__mro__ if b.__module__ == "builtins" and b not in parents | {*HIDDEN}]
     added += [b.__name__ for b in cls.__bases__ if b.__module__ == "builtins" and b not in HIDDEN]
     line = "    " * depth + f"- `{cls.__name__}`" + (f" ({', '.join(dict.fromkeys(added))})" if added else "")
-    below = [] if cls is errors.CompileErrors else [c for c in cls.__subclasses__() if c.__module__ in PUBLIC]
-    return [line, *(text for sub in below for text in tree(sub, depth + 1))]
+    subclasses = (
+        [] if cls is errors.CompileErrors else [c for c in cls.__subclasses__() if c.__module__ in PUBLIC]
+    )
+    return [line, *(text for sub in subclasses for text in tree(sub, depth + 1))]
 
 
 HIDDEN = (Exception, BaseException, object)
@@ -49,26 +52,30 @@ PUBLIC = (errors.__name__, gradcheck.__name__)
 
 def classes(cls: type = errors.TegulaError) -> list[type]:
     """The classes with a code, in the order of the source."""
-    below = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in classes(sub)]
-    return [*([cls] if getattr(cls, "CODE", "") else []), *below]
+    subclass_codes = [
+        c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in classes(sub)
+    ]
+    return [*([cls] if getattr(cls, "CODE", "") else []), *subclass_codes]
 
 
 def programs() -> dict[str, list[str]]:
     """The names of the programs, by the code of their error."""
-    out: dict[str, list[str]] = {}
+    names_by_code: dict[str, list[str]] = {}
     for path in sorted(PROGRAMS.glob("*.txt")):
         codes = re.findall(r"error\[([a-z-]+)\]:", path.read_text())
-        out.setdefault(codes[0] if len(codes) == 1 else errors.CompileErrors.CODE, []).append(path.stem)
-    return out
+        names_by_code.setdefault(codes[0] if len(codes) == 1 else errors.CompileErrors.CODE, []).append(
+            path.stem
+        )
+    return names_by_code
 
 
 def page() -> str:
     """The text of the page."""
-    known = programs()
+    names_by_code = programs()
     return "\n".join(
         [
             INTRODUCTION + "\n".join(tree()) + "\n",
-            *(_section(cls, known.get(cls.CODE, [])) for cls in classes()),
+            *(_section(cls, names_by_code.get(cls.CODE, [])) for cls in classes()),
         ]
     )  # type: ignore[attr-defined]
 

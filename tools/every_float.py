@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-NOTED = ROOT / "tests" / "stdlib" / "every_float.json"
+RESULTS = ROOT / "tests" / "stdlib" / "every_float.json"
 for folder in ("tests/stdlib", "src"):
     sys.path.insert(0, str(ROOT / folder))
 
@@ -41,29 +41,20 @@ def f(x):
 
 @tg.func
 def error(number: tg.uint32):
-    x = tg.bitcast(number, tg.float32)
-    actual = tg.float64(f(x))
-    exact = f(tg.float64(x))
-    exponent = int((tg.bitcast(exact, tg.uint64) >> tg.uint64(52)) & tg.uint64(2047)) - 1023
-    unit = tg.bitcast(tg.int64(tg.max(exponent, -126) + 1000) << tg.int64(52), tg.float64)
-    value = tg.where(tg.isinf(actual), tg.copysign(tg.float64(2.0**128), actual), actual)
-    wrong = tg.float64(tg.inf)
-    distance = tg.where(value == exact, tg.float64(0.0), tg.abs(value - exact) / unit)
-    same = tg.isinf(actual) and (actual > tg.float64(0.0)) == (exact > tg.float64(0.0))
-    distance = tg.where(tg.abs(exact) >= tg.float64(2.0**128), tg.where(same, tg.float64(0.0), wrong), distance)
-    both = tg.isnan(actual) and tg.isnan(exact)
-    either = tg.isnan(actual) or tg.isnan(exact)
-    return tg.where(either, tg.where(both, tg.float64(0.0), wrong), distance)
+    x = tg.bitcast(number, tg.float32) actual = tg.float64(f(x)) exact = f(tg.float64(x)) exponent =
+    int((tg.bitcast(exact, tg.uint64) >> tg.uint64(52)) & tg.uint64(2047)) - 1023 unit =
+    tg.bitcast(tg.int64(tg.max(exponent, -126) + 1000) << tg.int64(52), tg.float64) value = tg.where(tg.isinf(actual),
+    tg.copysign(tg.float64(2.0**128), actual), actual) wrong = tg.float64(tg.inf) distance = tg.where(value == exact,
+    tg.float64(0.0), tg.abs(value - exact) / unit) same_infinity = tg.isinf(actual) and (actual > tg.float64(0.0)) ==
+    (exact > tg.float64(0.0)) distance = tg.where(tg.abs(exact) >= tg.float64(2.0**128), tg.where(same_infinity,
+    tg.float64(0.0), wrong), distance) both_nan = tg.isnan(actual) and tg.isnan(exact) any_nan = tg.isnan(actual) or
+    tg.isnan(exact) return tg.where(any_nan, tg.where(both_nan, tg.float64(0.0), wrong), distance)
 
 
-@tg.kernel
-def largest(first: tg.uint32, errors: tg.array[tg.float64], places: tg.array[int]):
-    i = tg.tid()
-    start = first + tg.uint32(i) * tg.uint32({tile})
-    numbers = tg.tile_arange({tile}, dtype=tg.uint32) + start
-    each = tg.tile_map(error, numbers)
-    errors[i] = tg.tile_max(each)[0]
-    places[i] = int(tg.tile_argmax(each)[0])
+@tg.kernel def largest(first: tg.uint32, errors: tg.array[tg.float64], positions: tg.array[int]):
+    i = tg.tid() start = first + tg.uint32(i) * tg.uint32({tile}) numbers = tg.tile_arange({tile}, dtype=tg.uint32) +
+    start distances = tg.tile_map(error, numbers) errors[i] = tg.tile_max(distances)[0] positions[i] =
+    int(tg.tile_argmax(distances)[0])
 
 
 @tg.kernel
@@ -113,8 +104,8 @@ def narrow_float_error(name: str, t: Any) -> int:
     return int(((expected.view(np.uint16) != actual.view(np.uint16)) & ~both_nan).sum())
 
 
-def promises() -> dict[str, float]:
-    """The functions of one number, each with its promise in float32."""
+def documented_bounds() -> dict[str, float]:
+    """The documented error bounds of the functions of one number, in float32."""
     from measured_errors import CASES
 
     measured = {name: case.bounds[0] for name, case in CASES.items() if not case.second}
@@ -130,28 +121,30 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=480.0)
     parser.add_argument("--again", action="store_true", help="measure functions that are in the file too")
     options = parser.parse_args()
-    known, begin, bad = promises(), time.monotonic(), 0
-    requested = options.functions or [*known]
-    stored = json.loads(NOTED.read_text()) if NOTED.exists() else {}
+    bounds, begin, exceeded = documented_bounds(), time.monotonic(), 0
+    requested = options.functions or [*bounds]
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     with tg.ScopedDevice(options.device):
         for name in requested:
             if name not in stored or options.again:
                 if time.monotonic() - begin > options.seconds:
-                    print(f"{name} and what comes after it is left for another run")
+                    print(f"out of time: {name} and the functions after it are not measured")
                     return 1
                 error, argument = float32_error(name)
                 differ = {str(t): narrow_float_error(name, t) for t in (tg.float16, tg.bfloat16)}
                 stored[name] = {"float32": error, "at": argument, "differ": differ}
-                NOTED.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
+                RESULTS.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
             result = stored[name]
-            broken = result["float32"] > known[name] or any(result["differ"].values())
-            bad += broken
+            exceeds_bound = result["float32"] > bounds[name] or any(result["differ"].values())
+            exceeded += exceeds_bound
             note = (
-                f"{result['float32']:.4f} at {result['at']!r} (promised {known[name]:g}), {result['differ']}"
+                f"{result['float32']:.4f} at {result['at']!r} (bound: {bounds[name]:g}), {result['differ']}"
             )
-            print(f"{'BAD ' if broken else ''}{name}: {note}", flush=True)
-    print(f"{len(requested)} functions, {bad} not as promised, {time.monotonic() - begin:.0f} s")
-    return 1 if bad else 0
+            print(f"{'BAD ' if exceeds_bound else ''}{name}: {note}", flush=True)
+    print(
+        f"{len(requested)} functions, {exceeded} above the documented bound, {time.monotonic() - begin:.0f} s"
+    )
+    return 1 if exceeded else 0
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def _number(x: float) -> str:
 
 def with_tables(text: str) -> str:
     """A page with tables of the measured numbers."""
-    return TABLE.sub(lambda found: f"{found[1]}{table(found[2])}{found[3]}", text)
+    return TABLE.sub(lambda match: f"{match[1]}{table(match[2])}{match[3]}", text)
 
 
 def main() -> None:

@@ -319,13 +319,13 @@ def _argument(function: Any, rng: random.Random) -> None:
     calls = _calls(function)
     if not calls:
         return
-    call, way = rng.choice(calls), rng.randrange(4)
-    if way == 0 and (call.args or call.keywords):
+    call, choice = rng.choice(calls), rng.randrange(4)
+    if choice == 0 and (call.args or call.keywords):
         arguments = call.args or call.keywords
         arguments.pop(rng.randrange(len(arguments)))
-    elif way == 1:
+    elif choice == 1:
         call.args.insert(rng.randrange(len(call.args) + 1), expression(rng))
-    elif way == 2:
+    elif choice == 2:
         name = rng.choice(
             ["shape", "dtype", "offset", "axis", "storage", "fill", "aligned", "bounds_check", "odd"]
         )
@@ -339,18 +339,18 @@ def _statement(function: Any, rng: random.Random) -> None:
     """Move, duplicate, remove or replace a statement, or put it into a loop or condition."""
     bodies = [n.body for n in ast.walk(function) if isinstance(getattr(n, "body", None), list)]
     body = rng.choice(bodies)
-    k, way = rng.randrange(len(body)), rng.randrange(6)
-    if way == 0:
+    k, choice = rng.randrange(len(body)), rng.randrange(6)
+    if choice == 0:
         body.insert(rng.randrange(len(body) + 1), copy.deepcopy(body[k]))
-    elif way == 1 and len(body) > 1:
+    elif choice == 1 and len(body) > 1:
         body.pop(k)
-    elif way == 2:
+    elif choice == 2:
         second_body = rng.choice(bodies)
         second_body.insert(rng.randrange(len(second_body) + 1), copy.deepcopy(body[k]))
-    elif way == 3:
+    elif choice == 3:
         call = ast.Call(ast.Name("range", ast.Load()), [expression(rng)], [])
         body[k] = ast.For(ast.Name("r", ast.Store()), call, [body[k]], [])
-    elif way == 4:
+    elif choice == 4:
         body[k] = ast.If(expression(rng), [body[k]], [])
     else:
         body[k] = rng.choice([ast.Return(None), ast.Break(), ast.Continue(), ast.Pass()])
@@ -363,7 +363,7 @@ class TimeLimitReached(BaseException):
     pass
 
 
-def _too_long(number: int, frame: object) -> None:
+def _raise_time_limit(number: int, frame: object) -> None:
     raise TimeLimitReached
 
 
@@ -377,11 +377,11 @@ def launch_of(text: str, seed: int) -> tuple[tuple[int, ...], int]:
 
 
 def outcome(text: str, seed: int, run: bool = False) -> str:
-    """The outcome of a program: "taken", the code of an error, or a finding."""
+    """The outcome of a program: "accepted", the code of an error, or a finding."""
     import tegula as tg
 
     warnings.simplefilter("ignore")
-    signal.signal(signal.SIGALRM, _too_long)
+    signal.signal(signal.SIGALRM, _raise_time_limit)
     signal.alarm(SECONDS)
     try:
         scope: dict[str, Any] = {"tg": tg}
@@ -390,7 +390,7 @@ def outcome(text: str, seed: int, run: bool = False) -> str:
         except (SyntaxError, TypeError, ValueError):
             return "no Python"
         _compile(tg.kernel(scope["kernel"], source=text), launch_of(text, seed), seed, run)
-        return "taken"
+        return "accepted"
     except tg.TegulaError as error:
         if type(error).__name__ == "InternalError":
             return _finding(error)

@@ -1,7 +1,7 @@
 """Runs the tests that need a GPU: `python tools/gpu_tests.py --jobs 12 [files or folders]`.
 
 A fault ends a process's use of the GPU, so that all its later tests fail; a kernel may also never end. Tests therefore
-run in several processes, about `TOGETHER` seconds of tests in each, the longest first (`@pytest.mark.seconds(20)` is
+run in several processes, about `MAX_BATCH` seconds of tests in each, the longest first (`@pytest.mark.seconds(20)` is
 the time of a test): long files are split, short files share a process. After a fault, a crash, or a test that takes
 longer than `--limit` seconds, a new process continues with the remaining tests. Prints failures in groups of equal
 messages, and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was no test to run.
@@ -38,10 +38,10 @@ FAULT = re.compile(
 FINDINGS = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: ([1-9]\d*) .*$", re.MULTILINE)
 """The last line of a sanitizer's report if it has findings."""
 PAUSE = 0.05
-USUAL, SLOW, SHORT, TOGETHER = 0.3, 2.0, 8.0, 20.0
+DEFAULT_SECONDS, SLOW_SECONDS, SHORT_BATCH, MAX_BATCH = 0.3, 2.0, 8.0, 20.0
 """Expected seconds of an unmarked test and of a test marked as slow; limits for files that share a process and for all
 tests of a process."""
-GOOD = ("passed", "skipped")
+ACCEPTED_OUTCOMES = ("passed", "skipped")
 
 
 @dataclass
@@ -78,19 +78,19 @@ class Recorder:
         self.to, self.results = to, dict[str, Result]()
         self.session: Any = None
 
-    def tell(self, record: dict[str, Any]) -> None:
+    def write_record(self, record: dict[str, Any]) -> None:
         self.to.write(json.dumps(record) + "\n")
         self.to.flush()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.tell({"tests": {item.nodeid: _expected(item) for item in session.items}})
+        self.write_record({"tests": {item.nodeid: _expected(item) for item in session.items}})
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self.session = session
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.results[nodeid] = Result(nodeid, "passed")
-        self.tell({"start": nodeid})
+        self.write_record({"start": nodeid})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         result = self.results[report.nodeid]
@@ -100,9 +100,9 @@ class Recorder:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         result = self.results[nodeid]
-        self.tell(asdict(result))
+        self.write_record(asdict(result))
         if result.outcome == "failed" and FAULT.search(result.message):
-            self.session.shouldstop = "the GPU is lost to this process"
+            self.session.shouldstop = "this process cannot use the GPU after the fault"
 
 
 def _expected(item: pytest.Item) -> float:
@@ -110,7 +110,7 @@ def _expected(item: pytest.Item) -> float:
     marker = item.get_closest_marker("seconds")
     if marker is not None:
         return float(marker.args[0])
-    return SLOW if item.get_closest_marker("slow") is not None else USUAL
+    return SLOW_SECONDS if item.get_closest_marker("slow") is not None else DEFAULT_SECONDS
 
 
 def _message(report: pytest.TestReport) -> str:
@@ -127,7 +127,7 @@ def run_tests(report: str, arguments: Sequence[str]) -> int:
 # In the process that starts the others -------------------------------------------------------------------------------
 
 
-def started(
+def start_process(
     report: Path, log: Path, arguments: Sequence[str], under: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
     command = [*under, sys.executable, __file__, "--work", str(report), *arguments]
@@ -150,76 +150,78 @@ def lines(report: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
     return [json.loads(line) for line in complete_lines.splitlines()], begin + len(complete_lines.encode())
 
 
-def collected(paths: Sequence[str], marker: str, folder: Path) -> dict[str, float]:
+def collect_tests(paths: Sequence[str], marker: str, folder: Path) -> dict[str, float]:
     """The names of all tests with their expected seconds; RuntimeError if pytest cannot collect them."""
     report, log = folder / "collected", folder / "collected.log"
-    status = started(report, log, ["--collect-only", "-m", marker, *paths]).wait()
+    status = start_process(report, log, ["--collect-only", "-m", marker, *paths]).wait()
     durations = {test: s for line in lines(report, 0)[0] for test, s in line.get("tests", {}).items()}
     if status not in (0, 5):
         raise RuntimeError(log.read_text(errors="replace"))
     return durations
 
 
-def batches(tests: Mapping[str, float], most: int) -> list[TestBatch]:
-    """The tests in pieces: long files are split, short files are combined; the longest piece first."""
-    cut: list[TestBatch] = []
-    open_: dict[str, TestBatch] = {}
+def batches(tests: Mapping[str, float], max_tests: int) -> list[TestBatch]:
+    """The tests in batches: long files are split, short files are combined; the longest batch first."""
+    split: list[TestBatch] = []
+    batch_of_file: dict[str, TestBatch] = {}
     for test, seconds in tests.items():
         file = test.split("::")[0]
-        piece = open_.get(file)
-        if piece is None or len(piece.tests) >= most or piece.expected + seconds > TOGETHER:
-            piece = open_[file] = TestBatch([file])
-            cut.append(piece)
-        piece.tests.append(test)
-        piece.expected += seconds
-    long = [piece for piece in cut if piece.expected > SHORT]
-    return sorted(long + _together([p for p in cut if p.expected <= SHORT], most), key=lambda p: -p.expected)
+        batch = batch_of_file.get(file)
+        if batch is None or len(batch.tests) >= max_tests or batch.expected + seconds > MAX_BATCH:
+            batch = batch_of_file[file] = TestBatch([file])
+            split.append(batch)
+        batch.tests.append(test)
+        batch.expected += seconds
+    long = [batch for batch in split if batch.expected > SHORT_BATCH]
+    return sorted(
+        long + _combine([p for p in split if p.expected <= SHORT_BATCH], max_tests), key=lambda p: -p.expected
+    )
 
 
-def _together(short: Sequence[TestBatch], most: int) -> list[TestBatch]:
-    """Combine short pieces as long as the result is short, because starting a process takes seconds."""
-    put: list[TestBatch] = []
-    for piece in short:
-        last = put[-1] if put else None
+def _combine(short: Sequence[TestBatch], max_tests: int) -> list[TestBatch]:
+    """Combine short batches as long as the result is short, because starting a process takes seconds."""
+    combined: list[TestBatch] = []
+    for batch in short:
+        last = combined[-1] if combined else None
         if (
             last is None
-            or last.expected + piece.expected > SHORT
-            or len(last.tests) + len(piece.tests) > most
+            or last.expected + batch.expected > SHORT_BATCH
+            or len(last.tests) + len(batch.tests) > max_tests
         ):
-            put.append(piece)
+            combined.append(batch)
             continue
-        last.files += [file for file in piece.files if file not in last.files]
-        last.tests += piece.tests
-        last.expected += piece.expected
-    return put
+        last.files += [file for file in batch.files if file not in last.files]
+        last.tests += batch.tests
+        last.expected += batch.expected
+    return combined
 
 
-def run(piece: TestBatch, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> TestBatch:
-    """Run the tests of a piece until `end`, in as many processes as needed, each `under` a command."""
-    left = list(piece.tests)
+def run(batch: TestBatch, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> TestBatch:
+    """Run the tests of a batch until `end`, in as many processes as needed, each `under` a command."""
+    remaining = list(batch.tests)
     begun = time.monotonic()
-    while left and time.monotonic() < end:
-        actual = _one_process(piece, left, folder, limit, end, under)
-        piece.results += actual
+    while remaining and time.monotonic() < end:
+        actual = _one_process(batch, remaining, folder, limit, end, under)
+        batch.results += actual
         done = {result.test for result in actual}
-        left = [test for test in left if test not in done]
-    piece.results += [Result(test, "left", 0.0, "there was no time left") for test in left]
-    piece.spent = time.monotonic() - begun
-    return piece
+        remaining = [test for test in remaining if test not in done]
+    batch.results += [Result(test, "left", 0.0, "there was no time left") for test in remaining]
+    batch.spent = time.monotonic() - begun
+    return batch
 
 
 def _one_process(
-    piece: TestBatch, left: list[str], folder: Path, limit: float, end: float, under: Sequence[str]
+    batch: TestBatch, remaining: list[str], folder: Path, limit: float, end: float, under: Sequence[str]
 ) -> list[Result]:
     """The results of one process, at least one."""
-    piece.processes += 1
-    base = folder / re.sub(r"\W", "-", f"{piece.tests[0]} {piece.processes}")[-120:]
+    batch.processes += 1
+    base = folder / re.sub(r"\W", "-", f"{batch.tests[0]} {batch.processes}")[-120:]
     names, report, log = (base.with_suffix(s) for s in (".tests", ".report", ".log"))
-    names.write_text("\n".join(left))
-    process = started(report, log, [f"@{names}"], under)
+    names.write_text("\n".join(remaining))
+    process = start_process(report, log, [f"@{names}"], under)
     results: list[Result] = []
-    current, since, position, over = "", time.monotonic(), 0, ""
-    while not over:
+    current, since, position, end_reason = "", time.monotonic(), 0, ""
+    while not end_reason:
         ended = process.poll() is not None
         new, position = lines(report, position)
         for line in new:
@@ -229,23 +231,27 @@ def _one_process(
                 results.append(Result(**line))
         waited = time.monotonic() - since
         if ended and not new:
-            over = "crashed"
+            end_reason = "crashed"
         elif not ended and (waited > limit or time.monotonic() > end):
-            over = "hung"
+            end_reason = "hung"
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         elif not new:
             time.sleep(PAUSE)
     if current or not results:
         last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
-        reason = f"did not end within {limit:g} s" if over == "hung" else f"ended with {process.returncode}"
-        tail = f": {' / '.join(last_lines)}" if over == "crashed" else ""
+        reason = (
+            f"did not end within {limit:g} s" if end_reason == "hung" else f"ended with {process.returncode}"
+        )
+        tail = f": {' / '.join(last_lines)}" if end_reason == "crashed" else ""
         results.append(
-            Result(current or left[0], over, time.monotonic() - since, f"the process {reason}{tail}")
+            Result(
+                current or remaining[0], end_reason, time.monotonic() - since, f"the process {reason}{tail}"
+            )
         )
     last_lines = FINDINGS.search(log.read_text(errors="replace"))
     if last_lines:
-        results.append(Result(f"{', '.join(piece.files)} under {under[0]}", "failed", 0.0, last_lines[0]))
+        results.append(Result(f"{', '.join(batch.files)} under {under[0]}", "failed", 0.0, last_lines[0]))
     return results
 
 
@@ -253,7 +259,7 @@ def grouped(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
     """The failures grouped by their messages without numbers, the largest group first."""
     groups: dict[str, list[Result]] = {}
     for result in results:
-        if result.outcome not in GOOD:
+        if result.outcome not in ACCEPTED_OUTCOMES:
             first = (result.message.strip().splitlines() or [""])[0]
             message = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]\d+)?", "#", first)[:200]
             groups.setdefault(f"{result.outcome}: {message}", []).append(result)
@@ -277,32 +283,32 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=4, help="the number of concurrent processes")
     parser.add_argument("--limit", type=float, default=150.0, help="the time limit of a test in seconds")
     parser.add_argument("--seconds", type=float, default=540.0, help="the time limit of all tests in seconds")
-    parser.add_argument("--most", type=int, default=150, help="the most tests in one process")
+    parser.add_argument("--most", type=int, default=150, help="the maximum number of tests in one process")
     parser.add_argument("--marker", default="gpu and not campaign", help="what pytest -m selects")
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="the file for the results")
     options = parser.parse_args()
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as built:
-        folder = Path(built)
+    with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as folder_name:
+        folder = Path(folder_name)
         marker = f"({options.marker}) and not faults" if options.under else options.marker
-        tests = collected(options.places, marker, folder)
+        tests = collect_tests(options.places, marker, folder)
         if not tests:
             print("there is nothing to run: no GPU, or no such tests")
             return 2
         done: list[TestBatch] = []
         with ThreadPoolExecutor(options.jobs) as pool:
-            work = [
+            futures = [
                 pool.submit(run, p, folder, options.limit, begun + options.seconds, options.under)
                 for p in batches(tests, options.most)
             ]
-            for piece in (work_piece.result() for work_piece in work):
-                done.append(piece)
+            for batch in (future.result() for future in futures):
+                done.append(batch)
                 print(
-                    f"{', '.join(piece.files)}: {summary_text(piece.results)} in {piece.spent:.1f} s",
+                    f"{', '.join(batch.files)}: {summary_text(batch.results)} in {batch.spent:.1f} s",
                     flush=True,
                 )
-    results = [result for piece in done for result in piece.results]
+    results = [result for batch in done for result in batch.results]
     for message, members in grouped(results):
         print(f"\n{len(members)} x {message}")
         for result in members[:5]:
@@ -317,7 +323,7 @@ def main() -> int:
         "results": [asdict(r) for r in results],
     }
     options.save.write_text(json.dumps(summary, indent=1) + "\n")
-    return int(any(r.outcome not in GOOD for r in results))
+    return int(any(r.outcome not in ACCEPTED_OUTCOMES for r in results))
 
 
 if __name__ == "__main__":

@@ -59,19 +59,19 @@ TOPICS: dict[str, tuple[str, str, str]] = {
     ),
     "spatial": (
         "Spatial structures",
-        "How do I find what is near in kernels?",
+        "How do I find nearby objects in kernels?",
         "Bvh BvhQuery BvhQueryTiled HashGrid HashGridQuery Mesh MeshQuery MeshQueryAABB MeshQueryAABBTiled "
         "MeshQueryPoint MeshQueryRay bvh_overlaps is_cubql_available",
     ),
     "algorithms": (
         "Algorithms, kernels of the library and testing",
-        "Which functions of whole arrays are there?",
+        "Which functions process whole arrays?",
         "algorithms kernels testing utils",
     ),
-    "others": ("Other classes and functions", "What else is there?", ""),
+    "others": ("Other classes and functions", "Which other names are public?", ""),
     "types": ("Types and constants", "Which dtypes, vectors, matrices and constants are there?", "types"),
 }
-"""Pages: the title, the reader's question, and the names (of modules: all that is in them) on the page."""
+"""Pages: the title, the reader's question, and the names (for modules: all their names) on the page."""
 ERRORS = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 INTERNAL = ("DType", "VecType", "MatType", "PublicNamespace", "StackFunction")
 """Classes of the docstring tool whose objects have public names of their own."""
@@ -80,11 +80,13 @@ INTERNAL = ("DType", "VecType", "MatType", "PublicNamespace", "StackFunction")
 def topic(name: str) -> str | None:
     """The page of a public name; None for names that only pages of docs/ops have. Names that are not listed are on a
     page of their own."""
-    first = name.partition(".")[0]
-    listed = next((page for page, (*_, members) in TOPICS.items() if first in members.split()), None)
-    if first in INTERNAL or (listed is None and first in names()):
+    main_name = name.partition(".")[0]
+    page_of_name = next(
+        (page for page, (*_, members) in TOPICS.items() if main_name in members.split()), None
+    )
+    if main_name in INTERNAL or (page_of_name is None and main_name in names()):
         return None
-    return listed or "others"
+    return page_of_name or "others"
 
 
 @cache
@@ -96,12 +98,12 @@ def entries() -> dict[str, list[DocumentedObject]]:
         if page is not None:
             by_page[page].append(function)
     for functions in by_page.values():
-        functions.sort(key=lambda of: (of.name.lower(), of.name))
+        functions.sort(key=lambda function: (function.name.lower(), function.name))
     return by_page
 
 
 @cache
-def plain() -> dict[str, list[str]]:
+def undocumented_names() -> dict[str, list[str]]:
     """The public names without a docstring of sections, by page: types, constants, modules, annotations."""
     documented = {
         function.name.partition(".")[0] for functions in entries().values() for function in functions
@@ -131,7 +133,7 @@ def documented_names() -> set[str]:
     documented = {
         function.name.partition(".")[0] for functions in entries().values() for function in functions
     }
-    documented |= {name for functions in plain().values() for name in functions}
+    documented |= {name for functions in undocumented_names().values() for name in functions}
     documented |= {name.partition(".")[0] for name in names()}
     return documented | {name for name in api.public_names() if _is_error(api.NAMES.get(name))} | {"utils"}
 
@@ -143,14 +145,14 @@ def all_pages() -> dict[str, str]:
 
 
 def _pages() -> list[str]:
-    return [page for page in TOPICS if entries()[page] or plain()[page]]
+    return [page for page in TOPICS if entries()[page] or undocumented_names()[page]]
 
 
 def _page(page: str) -> str:
     title, question, _ = TOPICS[page]
     following = [*_pages(), "index"][_pages().index(page) + 1]
     lines = [f"# {title}", "", "<!-- Written by tools/host_pages.py. -->", "", question, ""]
-    lines += _plain(page)
+    lines += _names_table(page)
     for function in entries()[page]:
         lines += _section(function)
     return "\n".join([*lines, f"Next: [{_title(following)}]({following}.md)."]) + "\n"
@@ -172,9 +174,12 @@ def _section(function: DocumentedObject) -> Iterator[str]:
 
 
 def _is_method(function: DocumentedObject) -> bool:
-    first, _, rest = function.name.partition(".")
+    main_name, _, rest = function.name.partition(".")
     return (
-        bool(rest) and first not in api.MODULES and first not in ("algorithms", "torch", "jax") or "." in rest
+        bool(rest)
+        and main_name not in api.MODULES
+        and main_name not in ("algorithms", "torch", "jax")
+        or "." in rest
     )
 
 
@@ -200,20 +205,20 @@ def _signature(function: DocumentedObject) -> str:
     )
 
 
-def _plain(page: str) -> Iterator[str]:
+def _names_table(page: str) -> Iterator[str]:
     """A table of names that are not functions."""
-    result = plain()[page]
+    page_names = undocumented_names()[page]
     if page == "types":
-        yield from _types(result)
+        yield from _types(page_names)
         return
-    if result:
-        yield from ("| name | what |", "|---|---|")
-    for name in result:
+    if page_names:
+        yield from ("| name | meaning |", "|---|---|")
+    for name in page_names:
         text = " ".join((inspect.getdoc(getattr(tg, name)) or "").split("\n\n")[0].split()).replace(
             "|", "\\|"
         )
         yield f"| `tg.{name}` | {text} |"
-    if result:
+    if page_names:
         yield ""
 
 
@@ -261,7 +266,7 @@ def _index() -> str:
         ]
         for name, _ in entries_shown:
             lines.append(f"| [`tg.{name}`]({page}.md#{name.replace('.', '').lower()}) | {_title(page)} |")
-        for name in plain()[page] if page != "types" else ():
+        for name in undocumented_names()[page] if page != "types" else ():
             lines.append(f"| [`tg.{name}`]({page}.md) | {_title(page)} |")
     lines += ["| [dtypes, vectors, matrices, constants](types.md) | Types and constants |", ""]
     lines += [

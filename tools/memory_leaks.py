@@ -1,10 +1,10 @@
-"""Measures the memory that a process keeps of kernels that were compiled, run and dropped, and of launches.
+"""Measures the memory that a process retains after kernels were compiled, launched and deleted, and after launches.
 
     python tools/memory_leaks.py --compiles 4000 --launches 1000000
     python tools/memory_leaks.py --device cuda:0
 
 Prints the growth of the process's memory, and of the memory allocated by malloc, per compile and per launch. Exits with
-1 if a compile keeps more than 12 KB or a launch more than a tenth of a byte."""
+1 if a compile retains more than 12 KB or a launch more than a tenth of a byte."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def grown(action: Any, count: int, warm: int) -> tuple[float, float]:
+def growth_per_call(action: Any, count: int, warm: int) -> tuple[float, float]:
     """The growth of resident and of allocated memory per call over `count` calls, after `warm` calls."""
     for k in range(warm):
         action(k)
@@ -81,7 +81,7 @@ def main() -> int:
     tg.set_device(options.device)
     a, out = tg.ones(256), tg.zeros(256)
 
-    def compiled(number: int) -> None:
+    def compile_kernel(number: int) -> None:
         text = SOURCE.format(number=number)
         space: dict[str, Any] = {"tg": tg}
         exec(text, space)
@@ -92,16 +92,16 @@ def main() -> int:
     exec(SOURCE.format(number=1), space)
     kernel = tg.kernel(source=SOURCE.format(number=1))(space["kernel"])
 
-    def launched(number: int) -> None:
+    def launch_kernel(number: int) -> None:
         tg.launch_tiled(kernel, dim=4, inputs=[2, a, out], block_dim=64)
 
     failed = False
     for name, action, count, limit in (
-        ("compile", compiled, options.compiles, COMPILE_LIMIT),
-        ("launch", launched, options.launches, LAUNCH_LIMIT),
+        ("compile", compile_kernel, options.compiles, COMPILE_LIMIT),
+        ("launch", launch_kernel, options.launches, LAUNCH_LIMIT),
     ):
         if count:
-            process, malloc = grown(action, count, min(200, count))
+            process, malloc = growth_per_call(action, count, min(200, count))
             print(
                 f"each {name} of {count}: {process:,.2f} bytes of the process, {malloc:,.2f} of malloc",
                 flush=True,

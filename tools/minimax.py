@@ -46,20 +46,20 @@ def minimax(fit: MinimaxFit) -> tuple[list[mpf], mpf]:
     grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / count) for i in range(count + 1)]
     values = [fit.f(t) for t in grid]
     weights = [fit.weight(t) for t in grid]
-    chosen = [round(i * count / (n + 1)) for i in range(n + 2)]
+    extremes = [round(i * count / (n + 1)) for i in range(n + 2)]
     for _ in range(12):
         rows = mp.matrix(n + 2, n + 2)
-        for r, i in enumerate(chosen):
+        for r, i in enumerate(extremes):
             for power in range(n + 1):
                 rows[r, power] = grid[i] ** power
             rows[r, n + 1] = (-1) ** r / weights[i]
-        solved = mp.lu_solve(rows, mp.matrix([values[i] for i in chosen]))
-        coefficients, level = [solved[k] for k in range(n + 1)], abs(solved[n + 1])
+        solved = mp.lu_solve(rows, mp.matrix([values[i] for i in extremes]))
+        coefficients, levelled_error = [solved[k] for k in range(n + 1)], abs(solved[n + 1])
         errors = [w * (v - evaluate(coefficients, t)) for t, v, w in zip(grid, values, weights, strict=True)]
         worst = max(map(abs, errors))
-        if worst <= level * mpf("1.01"):
+        if worst <= levelled_error * mpf("1.01"):
             break
-        chosen = exchanged(errors, n + 2)
+        extremes = exchange_extremes(errors, n + 2)
     return coefficients, worst
 
 
@@ -96,7 +96,7 @@ def fma(a: np.ndarray, b: np.ndarray | np.float32, c: np.ndarray | np.float32) -
     return (np.asarray(a, float) * b + c).astype(np.float32)
 
 
-def searched(start: list[float], power: Power, steps: int = 12_000) -> tuple[list[float], float]:
+def search_coefficients(start: list[float], power: Power, steps: int = 12_000) -> tuple[list[float], float]:
     """The float32 coefficients near `start`, first that of r, whose polynomial 1 + r * (...) has the least error
     in float32 arithmetic among `steps` random changes, and this error in units in the last place."""
     r, exact, units = power.samples(30_000)
@@ -121,7 +121,7 @@ def searched(start: list[float], power: Power, steps: int = 12_000) -> tuple[lis
     return [float(c) for c in best], least
 
 
-def exchanged(errors: list[mpf], count: int) -> list[int]:
+def exchange_extremes(errors: list[mpf], count: int) -> list[int]:
     """The positions of `count` extremes of the error with alternating signs; the smaller of the two ends is dropped
     until as many are left."""
     extremes: list[int] = []
@@ -136,15 +136,15 @@ def exchanged(errors: list[mpf], count: int) -> list[int]:
     return extremes
 
 
-def remainder(f: Real, known: list[object], step: int = 1) -> Real:
+def remainder(f: Real, leading_terms: list[object], step: int = 1) -> Real:
     """(f(t) - known polynomial) / t**len(known), with Taylor coefficients near 0, for a smooth f."""
 
-    def rest(t: mpf) -> mpf:
+    def quotient(t: mpf) -> mpf:
         with mp.workprec(mp.prec * 4):
             t = t if abs(t) > mpf(2) ** -60 else mpf(2) ** -60
-            return (f(t) - sum(mpf(c) * t**k for k, c in enumerate(known))) / t ** len(known)
+            return (f(t) - sum(mpf(c) * t**k for k, c in enumerate(leading_terms))) / t ** len(leading_terms)
 
-    return rest
+    return quotient
 
 
 def odd(f: Real) -> Real:
@@ -255,18 +255,18 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
     def tan_weight(t: mpf) -> mpf:
         return tail_weight(t)
 
-    out: dict[str, tuple[int, MinimaxFit]] = {}
+    fits_by_name: dict[str, tuple[int, MinimaxFit]] = {}
 
     def add_fits(
         name: str, f: Real, degrees: tuple[int, int], low: object, high: object, weight: Real
     ) -> None:
         for bits, degree, suffix in ((24, degrees[0], "32"), (53, degrees[1], "64")):
             if degree:
-                out[f"{name}_{suffix}"] = (bits, MinimaxFit(f, degree, low, high, weight))
+                fits_by_name[f"{name}_{suffix}"] = (bits, MinimaxFit(f, degree, low, high, weight))
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
     add_fits("EXP", remainder(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
-    out["EXP2_64"] = (
+    fits_by_name["EXP2_64"] = (
         53,
         MinimaxFit(
             remainder(lambda r: mp.exp(r * ln2), [1]), 11, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30
@@ -283,8 +283,8 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
     add_fits("LOG", log_tail, (7, 0), m_low, m_high, cube)
     add_fits("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
     add_fits("ATANH2", atanh_tail2, (0, 7), 0, z_log, lambda z: tail_weight(z) ** 2)
-    out["POW_LOG_32"] = (53, MinimaxFit(atanh_tail, 4, 0, z_log, tail_weight))
-    out["POW_EXP_32"] = (
+    fits_by_name["POW_LOG_32"] = (53, MinimaxFit(atanh_tail, 4, 0, z_log, tail_weight))
+    fits_by_name["POW_EXP_32"] = (
         53,
         MinimaxFit(
             remainder(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30
@@ -303,16 +303,16 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
     add_fits("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
     add_fits("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
     add_fits("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
-    out["TANH_64"] = (53, MinimaxFit(odd(mp.tanh), 11, 0, mpf("0.3907"), tail_weight))
+    fits_by_name["TANH_64"] = (53, MinimaxFit(odd(mp.tanh), 11, 0, mpf("0.3907"), tail_weight))
     half_expm1 = remainder(lambda r: mp.expm1(2 * r) / 2, [0, 1])
-    out["HALF_EXPM1_32"] = (
+    fits_by_name["HALF_EXPM1_32"] = (
         24,
         MinimaxFit(half_expm1, 4, -half_ln2 / 2, half_ln2 / 2, lambda r: abs(r) + mpf(2) ** -30),
     )
     add_fits("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
-    out["ERF_TAIL_32"] = (24, MinimaxFit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
-    out["ERFC_32"] = (24, MinimaxFit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
-    out["ERFC_64"] = (53, MinimaxFit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
+    fits_by_name["ERF_TAIL_32"] = (24, MinimaxFit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
+    fits_by_name["ERFC_32"] = (24, MinimaxFit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
+    fits_by_name["ERFC_64"] = (53, MinimaxFit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
     for name, bits, degree, low, high, shift, root, base in (
         ("ERFINV_NEAR_32", 24, 11, "0", "5.001", 2.5, False, 1),
         ("ERFINV_FAR_32", 24, 10, "2.236", "4.1", 3.0, True, 2),
@@ -321,14 +321,14 @@ def fits() -> dict[str, tuple[int, MinimaxFit]]:
         ("ERFINV_FAR_64", 53, 19, "3.9999", "6.1", 5.0, True, 4),
     ):
         f = erfinv_of_w(shift, root)
-        less = lambda u, f=f, base=base: f(u) - base  # noqa: E731
-        out[name] = (
+        without_base = lambda u, f=f, base=base: f(u) - base  # noqa: E731
+        fits_by_name[name] = (
             bits,
-            MinimaxFit(less, degree, mpf(low) - shift, mpf(high) - shift, lambda u, f=f: 1 / f(u)),
+            MinimaxFit(without_base, degree, mpf(low) - shift, mpf(high) - shift, lambda u, f=f: 1 / f(u)),
         )
     low, high = (mp.log(mpf(root)) - mpf("2.5") for root in ("5.999", "27.3"))
-    out["ERFCINV_64"] = (53, MinimaxFit(tail_of_erfcinv(2.5), 16, low, high))
-    return out
+    fits_by_name["ERFCINV_64"] = (53, MinimaxFit(tail_of_erfcinv(2.5), 16, low, high))
+    return fits_by_name
 
 
 def powers() -> dict[str, Power]:
@@ -406,11 +406,13 @@ def main() -> None:
         "",
     ]
     for name, (bits, fit) in fits().items():
-        coefficients, worst = minimax(fit)
-        print(f"{name:16} degree {fit.degree:2}  error 2^{float(mp.log(worst, 2)):.1f}", file=sys.stderr)
+        coefficients, largest_error = minimax(fit)
+        print(
+            f"{name:16} degree {fit.degree:2}  error 2^{float(mp.log(largest_error, 2)):.1f}", file=sys.stderr
+        )
         lines.append(f"{name} = ({', '.join(repr(rounded(c, bits)) for c in coefficients)},)")
     for name, power in powers().items():
-        coefficients, error = searched(start_of_search(power), power)
+        coefficients, error = search_coefficients(start_of_search(power), power)
         print(f"{name:16} degree  5  error {error:.3f} units in the last place", file=sys.stderr)
         lines.append(f"{name} = ({', '.join(map(repr, coefficients))},)")
     lines += [f"{name} = ({', '.join(map(repr, parts))},)" for name, parts in constants().items()]

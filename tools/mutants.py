@@ -1,12 +1,12 @@
-"""Mutates the schedules of six kernels at every place, and compares the checker's verdicts with replays.
+"""Mutates the schedules of six kernels at every location, and compares the checker's verdicts with replays.
 
     python tools/mutants.py                        all mutants, in two processes: about a quarter of an hour
     python tools/mutants.py --part 0/10            every tenth mutant
     python tools/mutants.py --subject chain        mutants of one kernel
     python tools/mutants.py --save docs/mutants.md
 
-Exits with 1 if a mutant that fails in a replay passes the checker, if a mutant that behaves like the kernel does not,
-or if 2 % of all mutants or more are false alarms."""
+Exits with 1 if a mutant that fails in a replay passes the checker, if a mutant that behaves like the kernel does not
+pass, or if 2 % of all mutants or more are false alarms."""
 
 from __future__ import annotations
 
@@ -63,14 +63,22 @@ def main() -> int:
     k, n = map(int, options.part.split("/"))
     names = options.subject or list(MAKERS)
     start = time.monotonic()
-    work = [(name, k + n * c, n * CHUNKS, count) for c in range(CHUNKS) for name in names]
-    known = _read(options.log)
+    tasks = [(name, k + n * c, n * CHUNKS, count) for c in range(CHUNKS) for name in names]
+    stored_results = _read(options.log)
     with ProcessPoolExecutor(options.jobs) as pool:
-        for part, judged in pool.map(_judged, [part for part in work if part not in known]):
-            known[part] = judged
+        for part, judged_mutants in pool.map(
+            _judge_part, [part for part in tasks if part not in stored_results]
+        ):
+            stored_results[part] = judged_mutants
             if options.log:
-                _keep(options.log, part, judged)
-    judgements = [judged for name in names for w in work if w[0] == name for judged in known[w]]
+                _append(options.log, part, judged_mutants)
+    judgements = [
+        judged_mutants
+        for name in names
+        for task in tasks
+        if task[0] == name
+        for judged_mutants in stored_results[task]
+    ]
     text = page(judgements, count * len(MAKERS["chain"][3]), len(MAKERS["chain"][3]))
     print(text)
     print(f"{time.monotonic() - start:.0f} s")
@@ -84,15 +92,15 @@ def main() -> int:
     )
 
 
-def _judged(work: Part) -> tuple[Part, list[JudgedMutant]]:
+def _judge_part(work: Part) -> tuple[Part, list[JudgedMutant]]:
     from mutation.judge import MutantJudge
     from mutation.subjects import subject
 
-    name, part, parts, count = work
-    return work, list(MutantJudge(subject(name), count).all(part, parts))
+    name, first_part, step, count = work
+    return work, list(MutantJudge(subject(name), count).all(first_part, step))
 
 
-def _keep(log: Path, part: Part, judged: Sequence[JudgedMutant]) -> None:
+def _append(log: Path, part: Part, judged: Sequence[JudgedMutant]) -> None:
     rows = [{name: getattr(j, name) for name in field_names(j)} for j in judged]
     with log.open("a", encoding="utf-8") as to:
         to.write(json.dumps([part, rows]) + "\n")
@@ -143,40 +151,46 @@ def page(results: Sequence[JudgedMutant], orders: int, launches: int) -> str:
 def _table(results: Sequence[JudgedMutant], by: str) -> list[str]:
     subjects = list(dict.fromkeys(j.subject for j in results))
     listed_subjects = subjects if by == "operator" else []
-    out = [
+    lines = [
         f"| {by} | mutants | fail | not passed | right and passed | alarms |"
         + "".join(f" {s} |" for s in listed_subjects)
     ]
-    out.append("|---" * (6 + len(listed_subjects)) + "|")
+    lines.append("|---" * (6 + len(listed_subjects)) + "|")
     for name in sorted({getattr(j, by) for j in results}):
         members = [j for j in results if getattr(j, by) == name]
         fail = [j for j in members if j.failure]
         cells = [len(members), len(fail), sum(not j.passed for j in fail)]
         cells += [sum(j.passed and not j.failure for j in members), sum(j.is_false_alarm for j in members)]
         cells += [sum(j.subject == s for j in members) for s in listed_subjects]
-        out.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
-    return out
+        lines.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
+    return lines
 
 
 def _kinds(failing: Sequence[JudgedMutant]) -> list[str]:
     kinds = Counter(
         (j.failure.partition(":")[0], j.kind if j.status == "refuted" else j.status) for j in failing
     )
-    kinds_by_checker = list(dict.fromkeys(a for a, _ in sorted(kinds)))
-    reasons = list(dict.fromkeys(b for _, b in sorted(kinds, key=lambda key: key[1])))
-    out = ["| replay \\ checker |" + "".join(f" {b} |" for b in reasons), "|---" * (1 + len(reasons)) + "|"]
-    return out + [f"| {a} |" + "".join(f" {kinds[a, b] or ''} |" for b in reasons) for a in kinds_by_checker]
+    replay_failures = list(dict.fromkeys(failure for failure, _ in sorted(kinds)))
+    checker_verdicts = list(dict.fromkeys(verdict for _, verdict in sorted(kinds, key=lambda key: key[1])))
+    lines = [
+        "| replay \\ checker |" + "".join(f" {verdict} |" for verdict in checker_verdicts),
+        "|---" * (1 + len(checker_verdicts)) + "|",
+    ]
+    return lines + [
+        f"| {failure} |" + "".join(f" {kinds[failure, verdict] or ''} |" for verdict in checker_verdicts)
+        for failure in replay_failures
+    ]
 
 
 def _alarms(alarms: Sequence[JudgedMutant]) -> list[str]:
     from mutation.judge import reason
 
-    out: list[str] = []
-    for why in dict.fromkeys(map(reason, alarms)):
-        members = [j for j in alarms if reason(j) == why]
-        out += [f"{len(members)}: {why}.", ""]
-        out += [f"- {j.subject}, {j.operator}: {j.change}" for j in members] + [""]
-    return out[:-1]
+    lines: list[str] = []
+    for reason_text in dict.fromkeys(map(reason, alarms)):
+        members = [j for j in alarms if reason(j) == reason_text]
+        lines += [f"{len(members)}: {reason_text}.", ""]
+        lines += [f"- {j.subject}, {j.operator}: {j.change}" for j in members] + [""]
+    return lines[:-1]
 
 
 def _other_counts(others: Sequence[JudgedMutant]) -> list[str]:

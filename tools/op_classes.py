@@ -34,8 +34,8 @@ def tested_classes(name: str, tree: ast.Module) -> set[str]:
     named = (
         _resolved(node, imported) for expression in _tested_expressions(tree) for node in _members(expression)
     )
-    own = "tegula." + name.removesuffix(".py").replace("/", ".")
-    return {cls for module, cls in CLASSES.intersection(named) if module != own}
+    own_module = "tegula." + name.removesuffix(".py").replace("/", ".")
+    return {cls for module, cls in CLASSES.intersection(named) if module != own_module}
 
 
 def counts() -> dict[str, int]:
@@ -53,7 +53,7 @@ def recorded_counts() -> dict[str, int]:
     return json.loads(COUNTS_FILE.read_text(encoding="utf-8"))
 
 
-def growth(now: dict[str, int], before: dict[str, int]) -> list[str]:
+def grown_counts(now: dict[str, int], before: dict[str, int]) -> list[str]:
     """The files that test for more classes than before."""
     return [f"{name}: {n}, not {before.get(name, 0)}" for name, n in now.items() if n > before.get(name, 0)]
 
@@ -115,9 +115,9 @@ def main() -> int:
     before = recorded_counts() if COUNTS_FILE.exists() else now
     lowered_counts = {name: min(n, before[name]) for name, n in now.items() if name in before}
     COUNTS_FILE.write_text(json.dumps(lowered_counts, indent=2) + "\n", encoding="utf-8")
-    more = growth(now, before)
-    print(f"{sum(lowered_counts.values())} classes in {len(lowered_counts)} files", *more, sep="\n")
-    return 1 if more else 0
+    grown_files = grown_counts(now, before)
+    print(f"{sum(lowered_counts.values())} classes in {len(lowered_counts)} files", *grown_files, sep="\n")
+    return 1 if grown_files else 0
 
 
 if __name__ == "__main__":

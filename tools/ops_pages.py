@@ -99,7 +99,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     ),
     "spatial": (
         "Spatial queries",
-        "How do I find what is near, or what a ray hits?",
+        "How do I find nearby objects, or the objects that a ray hits?",
         "geometry/ segments hash_grids",
     ),
     "random": (
@@ -114,7 +114,7 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     ),
     "roles": (
         "Roles, pipes and barriers",
-        "How do groups of warps work on different things?",
+        "How do groups of warps do different work?",
         "build_roles build_schedule",
     ),
     "debugging": (
@@ -140,7 +140,7 @@ PAGE_OF_FUNCTION = {
     "print": "debugging",
 }
 """Functions that are on another page than others of their module."""
-FORMS = ("Forms of the language", "What do the words of the language mean?", "")
+FORMS = ("Forms of the language", "What do the keywords of the language mean?", "")
 COST = {
     "creation": "It makes the tile in registers, without access to memory.",
     "memory": "It moves the bytes of the elements; see [performance](../performance.md).",
@@ -148,12 +148,12 @@ COST = {
     "functions": "Some ten operations for each element, in registers; [accuracy](../accuracy.md).",
     "vectors": "It is computed by each thread, in registers.",
     "geometry": "It is computed by each thread, in registers.",
-    "spatial": "It is computed by each thread, and reads the memory of a structure where there is one.",
+    "spatial": "It is computed by each thread, and reads the memory of the structure, if the function has one.",
     "random": "A hash of some 15 integer operations for each number.",
     "lanes": "Up to 32 threads exchange in registers, more through shared memory.",
-    "roles": "What a step costs is said in [roles](../roles.md).",
-    "debugging": "It makes a kernel slower: for finding mistakes.",
-    "forms": "It costs nothing itself.",
+    "roles": "[Roles](../roles.md) states the cost of each step.",
+    "debugging": "It makes a kernel slower; it is meant for debugging.",
+    "forms": "It has no cost itself.",
     "sorting": "It is computed by each thread, in registers.",
 }
 """The cost of the functions of a page, unless it has been measured."""
@@ -181,8 +181,8 @@ def family(name: str) -> str:
         result = result.of
     function = result if inspect.isfunction(result) else result.definition.function
     path = Path(function.__code__.co_filename)
-    inside = {path.stem, f"{path.parent.name}/"}
-    return next((page for page, (*_, members) in FAMILIES.items() if inside & {*members.split()}), path.stem)
+    modules = {path.stem, f"{path.parent.name}/"}
+    return next((page for page, (*_, members) in FAMILIES.items() if modules & {*members.split()}), path.stem)
 
 
 @cache
@@ -204,8 +204,8 @@ def all_pages() -> dict[str, str]:
 def _page(page: str, members: list[str]) -> str:
     title, question, _ = FORMS if page == "forms" else FAMILIES.get(page, (page.capitalize(), "", ""))
     question = question or f"What is there for {page}?"
-    known = [*ops_by_family()]
-    next_page = known[(known.index(page) + 1) % len(known)]
+    page_order = [*ops_by_family()]
+    next_page = page_order[(page_order.index(page) + 1) % len(page_order)]
     lines = [f"# {title}", "", "<!-- Written by tools/ops_pages.py. -->", "", question, ""]
     lines += [*_links(members), ""]
     lines += [
@@ -327,10 +327,10 @@ def example(name: str) -> str | None:
         return _program(data()["examples"][name])
     result = library().get(name)
     if isinstance(result, CooperativeDef):
-        return _of_sample(result)
+        return _example_of_sample(result)
     if isinstance(result, Inplace):
-        return _of_sample(result.of, result.name)
-    return _of_numbers(name)
+        return _example_of_sample(result.of, result.name)
+    return _example_of_numbers(name)
 
 
 def _program(text: str) -> str:
@@ -345,7 +345,7 @@ def _program(text: str) -> str:
     return f"@tg.kernel\ndef example():\n{body}\n\n\n{launch}"
 
 
-def _of_numbers(name: str) -> str | None:
+def _example_of_numbers(name: str) -> str | None:
     for arguments in ARGUMENTS:
         try:
             result = _object(name)(*arguments)
@@ -356,7 +356,7 @@ def _of_numbers(name: str) -> str | None:
     return None
 
 
-def _of_sample(result: CooperativeDef, called: str = "") -> str | None:
+def _example_of_sample(result: CooperativeDef, called_name: str = "") -> str | None:
     """An example of the smallest sample of a cooperative function with at least four elements."""
     accepted = [s for s in testing.samples(result) if not isinstance(s, Refused) and _is_plain(s)]
     if not accepted:
@@ -365,28 +365,30 @@ def _of_sample(result: CooperativeDef, called: str = "") -> str | None:
     arguments = testing.arguments(result, sample)
     arrays = {k: x for k, x in arguments.items() if isinstance(x, np.ndarray)}
     lines = [f"{k} = np.array({np.round(x, 2).tolist()}, np.{x.dtype})" for k, x in arrays.items()]
-    kinds = ", ".join(f"{k}: tg.array{x.ndim}d[tg.{x.dtype}]" for k, x in arrays.items())
+    parameter_texts = ", ".join(f"{k}: tg.array{x.ndim}d[tg.{x.dtype}]" for k, x in arrays.items())
     loads = [f"    {k} = tg.tile_load({k}, shape={x.shape})" for k, x in arrays.items()]
     default = {p.name: p.default for p in result.definition.parameters}
     argument_texts = [
         k if k in arrays else f"{k}={x!r}" for k, x in arguments.items() if k in arrays or x != default[k]
     ]
-    call = f"tg.{called or result.name}({', '.join(argument_texts)})"
-    end = [f"    {call}", f"    print({result.overwritten})"] if called else [f"    print({call})"]
-    if not called and not result.results:
-        end = [f"    {call}", f"    print({', '.join(arrays)})"]
-    if not called and len(result.results) > 1:
+    call = f"tg.{called_name or result.name}({', '.join(argument_texts)})"
+    call_lines = (
+        [f"    {call}", f"    print({result.overwritten})"] if called_name else [f"    print({call})"]
+    )
+    if not called_name and not result.results:
+        call_lines = [f"    {call}", f"    print({', '.join(arrays)})"]
+    if not called_name and len(result.results) > 1:
         parts = [f"part{k}" for k in range(len(result.results))]
-        end = [f"    {', '.join(parts)} = {call}", f"    print({', '.join(parts)})"]
+        call_lines = [f"    {', '.join(parts)} = {call}", f"    print({', '.join(parts)})"]
     return "\n".join(
         [
             *lines,
             "",
             "",
             "@tg.kernel",
-            f"def example({kinds}):",
+            f"def example({parameter_texts}):",
             *loads,
-            *end,
+            *call_lines,
             "",
             "",
             f"tg.launch_tiled(example, 1, inputs=[{', '.join(arrays)}], block_dim=32)",
@@ -398,9 +400,11 @@ def _is_plain(sample: Any) -> bool:
     """Whether a sample has tiles of finite numbers and arguments that can be written down."""
     values = [*sample.arguments, *sample.named.values()]
     arrays = [x for x in values if isinstance(x, np.ndarray)]
-    known = all(isinstance(x, np.ndarray | int | float | str | tuple) or x is None for x in values)
-    simple = all(x.dtype in (np.float32, np.int32) and (np.abs(x) < 1000).all() for x in arrays)
-    return bool(arrays) and known and simple
+    has_literal_arguments = all(
+        isinstance(x, np.ndarray | int | float | str | tuple) or x is None for x in values
+    )
+    has_short_numbers = all(x.dtype in (np.float32, np.int32) and (np.abs(x) < 1000).all() for x in arrays)
+    return bool(arrays) and has_literal_arguments and has_short_numbers
 
 
 def _size(sample: Any) -> int:
@@ -413,19 +417,20 @@ def _index() -> str:
         "",
         "<!-- Written by tools/ops_pages.py. -->",
         "",
-        "What is it called here, and where is it described? Functions that kernels call, with the names that NumPy,",
-        "Warp and Triton use for the same. Functions of the host: [reference of Python](../reference/index.md).",
+        "What is a function called in Tegula, and where is it described? Functions that kernels call, with the names",
+        "that NumPy, Warp and Triton use for the same. Functions of the host: [reference of Python]"
+        "(../reference/index.md).",
         "",
         "| page | functions |",
         "|---|---|",
         *(f"| [{_title(page)}]({page}.md) | {len(members)} |" for page, members in ops_by_family().items()),
         "",
-        "| Tegula | what | NumPy | Warp | Triton |",
+        "| Tegula | description | NumPy | Warp | Triton |",
         "|---|---|---|---|---|",
     ]
     for name in names():
-        first = re.match(r"(.*?[.:])(\s|$)", _documentation(name).replace("\n", " "))
-        summary = (first[1] if first else "").rstrip(".:").replace("|", "\\|")
+        sentence = re.match(r"(.*?[.:])(\s|$)", _documentation(name).replace("\n", " "))
+        summary = (sentence[1] if sentence else "").rstrip(".:").replace("|", "\\|")
         elsewhere = dict(_elsewhere(name))
         cells = [f"`{elsewhere[x]}`" if x in elsewhere else "" for x in ("NumPy", "Warp", "Triton")]
         link = f"{family(name)}.md#{_anchor(name)}"

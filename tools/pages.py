@@ -66,7 +66,7 @@ class Block:
 @dataclass
 class Outcome:
     """The outcome of a page's blocks. `printed`: the actual output by the line of the block that shows it; `faults`:
-    the faults, each with its place."""
+    the faults, each with its location."""
 
     printed: dict[int, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -81,21 +81,23 @@ def blocks(text: str) -> list[Block]:
     """The blocks of a page, in order."""
     code_blocks: list[Block] = []
     lines = text.splitlines()
-    inside: tuple[int, str, str] | None = None
+    open_block: tuple[int, str, str] | None = None
     for number, line in enumerate(lines, 1):
         fence = FENCE.fullmatch(line)
         if fence is None:
             continue
-        if inside is None:
-            inside = number + 1, fence[2].strip(), fence[1]
+        if open_block is None:
+            open_block = number + 1, fence[2].strip(), fence[1]
             continue
-        first, kind, indent = inside
+        first, kind, indent = open_block
         body = "".join(f"{x.removeprefix(indent)}\n" for x in lines[first - 1 : number - 1])
-        words = kind.rpartition(" ")
-        code_blocks.append(Block(first, *((words[0], body, words[2]) if words[0] in FILES else (kind, body))))
-        inside = None
-    if inside is not None:
-        code_blocks.append(Block(inside[0], "a block without an end", ""))
+        kind_parts = kind.rpartition(" ")
+        code_blocks.append(
+            Block(first, *((kind_parts[0], body, kind_parts[2]) if kind_parts[0] in FILES else (kind, body)))
+        )
+        open_block = None
+    if open_block is not None:
+        code_blocks.append(Block(open_block[0], "a block without an end", ""))
     return code_blocks
 
 
@@ -104,14 +106,14 @@ def name_of(page: str) -> str:
     return page.removeprefix("docs/")
 
 
-class Running:
+class PageRun:
     """The run of a page's blocks."""
 
     def __init__(self, page: str, folder: Path) -> None:
         self.page, self.folder = page, folder
         self.names: dict[str, Any] = {"__name__": Path(page).stem}
         self.outcome = Outcome()
-        self.before: tuple[Block, str] | None = None
+        self.previous: tuple[Block, str] | None = None
         """The preceding block and its output or error, if a `text` block may show it."""
         self.simulated = False
 
@@ -139,17 +141,17 @@ class Running:
                 name = FILE.match(block.text)
                 if name is not None:
                     (self.folder / name[1]).write_text(block.text, encoding="utf-8")
-                self.before = block, self._python(block)
+                self.previous = block, self._python(block)
             case "python error":
                 try:
                     self._python(block)
                     self._fault(block, "this raises no error")
                 except Exception as error:
-                    self.before = block, f"{error}\n"
+                    self.previous = block, f"{error}\n"
             case "python gpu":
                 on_gpu = self._on_gpu()
                 printed = self._python(block, optimize=-1 if on_gpu else 1)
-                self.before = (block, printed) if on_gpu else None
+                self.previous = (block, printed) if on_gpu else None
             case "python other":
                 ast.parse(block.text)
             case "console":
@@ -170,17 +172,17 @@ class Running:
         return printed.getvalue()
 
     def _text(self, block: Block) -> None:
-        if self.before is not None:
+        if self.previous is not None:
             self._check_output(block)
         elif not self.simulated:
             self._fault(block, "no block before this text prints or raises it")
 
     def _check_output(self, block: Block | None) -> None:
         """Compare the output of the previous block with the text block that follows it, if there is one."""
-        before, self.before = self.before, None
-        if before is None:
+        previous, self.previous = self.previous, None
+        if previous is None:
             return
-        source, printed = before
+        source, printed = previous
         if block is not None:
             self.outcome.printed[block.line] = printed
             if printed != block.text:
@@ -240,13 +242,13 @@ def environment(folder: Path) -> dict[str, str]:
     """The variables of a page's commands: this Python first on the PATH, an empty kernel cache, plain output."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     cache = str(folder / "cache")
-    plain = {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"}
-    return {**os.environ, "PATH": path, "TEGULA_CACHE_DIR": cache, **plain}
+    undocumented_names = {"NO_COLOR": "1", "COLUMNS": "100", "TERM": "dumb"}
+    return {**os.environ, "PATH": path, "TEGULA_CACHE_DIR": cache, **undocumented_names}
 
 
 def _matches(printed: str, expected: str) -> bool:
-    parts = re.split(r"^\.\.\.\n", expected, flags=re.MULTILINE)
-    return re.fullmatch("(?:.*\n)*?".join(map(re.escape, parts)), printed) is not None
+    literal_parts = re.split(r"^\.\.\.\n", expected, flags=re.MULTILINE)
+    return re.fullmatch("(?:.*\n)*?".join(map(re.escape, literal_parts)), printed) is not None
 
 
 def _traceback(page: str) -> str:
@@ -259,8 +261,8 @@ def _traceback(page: str) -> str:
 
 def missing_packages(text: str) -> list[str]:
     """The packages that a page needs and that are not installed."""
-    needed = NEEDS.search(text)
-    return [name for name in needed[1].split(", ") if find_spec(name) is None] if needed is not None else []
+    match = NEEDS.search(text)
+    return [name for name in match[1].split(", ") if find_spec(name) is None] if match is not None else []
 
 
 def outcome(page: str) -> Outcome:
@@ -268,13 +270,13 @@ def outcome(page: str) -> Outcome:
     text = (ROOT / page).read_text(encoding="utf-8")
     result = blocks(text)
     with tempfile.TemporaryDirectory() as folder:
-        running = Running(page, Path(folder))
+        page_run = PageRun(page, Path(folder))
         if missing_packages(text):
             for block in result:
                 if block.kind.startswith("python"):
                     ast.parse(block.text)
             result = [block for block in result if block.kind not in (*KINDS[:5], "text")]
-        return running.run(result)
+        return page_run.run(result)
 
 
 def outcome_in_child(page: str) -> Outcome:
@@ -303,21 +305,21 @@ def _has_gpu() -> bool:
 
 def outcome_when_forked(page: str) -> Outcome:
     """Run a page in a forked process, which cannot use a GPU that this process uses."""
-    read, write = os.pipe()
+    read_end, write_end = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        os.close(read)
-        with os.fdopen(write, "w") as stream:
+        os.close(read_end)
+        with os.fdopen(write_end, "w") as stream:
             try:
                 result = outcome(page)
             except BaseException:
                 result = Outcome(faults=[f"{page}: {traceback.format_exc()}"])
             stream.write(_encoded(result))
         os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as stream:
+    os.close(write_end)
+    with os.fdopen(read_end) as stream:
         text = stream.read()
     _, status = os.waitpid(child, 0)
     return _decoded(text) if text else Outcome(faults=[f"{page}: the process ended with {status}"])
@@ -349,23 +351,23 @@ def update(page: str, page_outcome: Outcome) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run pages and print their faults. Returns 1 if there are any."""
+    """Run pages and print their faults. Returns 1 if a page has faults."""
     if arguments and arguments[0] == "--json":
         print(_encoded(outcome(arguments[1])))
         return 0
-    chosen = [x for x in arguments if not x.startswith("--")] or pages()
-    wrong = 0
-    for page in chosen:
+    requested_pages = [x for x in arguments if not x.startswith("--")] or pages()
+    fault_count = 0
+    for page in requested_pages:
         begin = time.perf_counter()
         result = outcome_in_child(page)
         if "--update" in arguments:
-            for _ in range(3):  # lines that are added move the places of later messages
+            for _ in range(3):  # added lines change the line numbers of later messages
                 if not update(page, result):
                     break
                 result = outcome_in_child(page)
-        wrong += len(result.faults)
+        fault_count += len(result.faults)
         print("\n".join([f"{page}: {time.perf_counter() - begin:.1f} s", *result.faults]), flush=True)
-    return int(wrong > 0)
+    return int(fault_count > 0)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Plants faults of one line in the source, one at a time, and prints which of them the tests catch.
 
 A fault is a changed comparison, a number off by one, `and` for `or`, a dropped negation, branch or statement, at a
-place of src/tegula that is drawn by the fault's number and the seed. It is planted in a copy of the checkout. The tests
-that reach the place run, until one fails: a run of all tests that are not slow, with probes at the places of all
-faults, determines these tests. `--every 3` runs a third of all tests for that, and adds the files of the tests that
-were found. With `--all` tests of the same part of the source run first, then all others that are not slow.
+location of src/tegula that is drawn by the fault's number and the seed. It is planted in a copy of the checkout. The
+tests that reach the location run, until a test fails: a run of all tests that are not slow, with probes at the
+locations of all faults, determines these tests. `--every 3` runs a third of all tests for that, and adds the files of
+the tests that were found. With `--all` tests of the same part of the source run first, then all others that are not
+slow.
 
     python tools/planted_faults.py --count 30 --show                  prints the faults without running tests
     python tools/planted_faults.py --count 30 --jobs 2 --into FILE    adds outcomes to FILE, which keeps its outcomes
@@ -33,7 +34,7 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
-from reached_locations import Span, reaching, with_probes
+from reached_locations import Span, reaching_tests, with_probes
 
 from tegula.dataclass import dataclass
 
@@ -42,8 +43,8 @@ TESTED_ELSEWHERE = {"torch.py", "jax.py"}
 """Files that only tests in other environments cover."""
 FAST = "-m 'not slow and not campaign'"
 MAX_TESTS, MAX_FILES, MAX_FOLDERS = 100, 6, 2
-"""The number of tests that reach a place, and of their files, which run with its fault; of folders for a place that no
-test reaches, or where no probe can be."""
+"""The maximum numbers of tests that reach a location, and of their files, which run with its fault; and of folders for
+a location that no test reaches, or that cannot have a probe."""
 RELATED = {
     "backend": ("backend", "runtime"),
     "check": ("check", "roles", "gpu_codegen"),
@@ -83,7 +84,7 @@ class MutationSite:
     start: int
     end_line: int
     end: int
-    instead: tuple[str, ...]
+    replacements: tuple[str, ...]
 
     @property
     def span(self) -> Span:
@@ -91,13 +92,13 @@ class MutationSite:
 
     @property
     def is_statement(self) -> bool:
-        """Whether a statement is dropped; other places are expressions."""
-        return self.instead == ("pass",)
+        """Whether a statement is dropped; other sites are expressions."""
+        return self.replacements == ("pass",)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault: the text of a file with one place replaced."""
+    """A fault: the text of a file with one mutation site replaced."""
 
     number: int
     file: str
@@ -108,23 +109,28 @@ class Fault:
     text: str
 
 
-# Places of faults ----------------------------------------------------------------------------------------------------
+# Mutation sites ------------------------------------------------------------------------------------------------------
 
 
-def places_of(file: str, text: str) -> Iterator[tuple[str, MutationSite]]:
-    """The places of a file's text, each with its kind of fault."""
-    for node in _reached(ast.parse(text)):
-        for kind, instead in _faults(node):
+def mutation_sites(file: str, text: str) -> Iterator[tuple[str, MutationSite]]:
+    """The mutation sites of a file's text, each with its kind of fault."""
+    for node in _mutable_nodes(ast.parse(text)):
+        for kind, replacements in _faults(node):
             assert isinstance(node, ast.expr | ast.stmt)
-            spot = node.test if isinstance(node, ast.If) else node
-            assert spot.end_lineno is not None and spot.end_col_offset is not None
-            if spot.lineno == spot.end_lineno or isinstance(spot, ast.stmt):
-                ends = spot.end_lineno - 1, spot.end_col_offset
-                yield kind, MutationSite(file, spot.lineno - 1, spot.col_offset, *ends, tuple(instead))
+            replaced_node = node.test if isinstance(node, ast.If) else node
+            assert replaced_node.end_lineno is not None and replaced_node.end_col_offset is not None
+            if replaced_node.lineno == replaced_node.end_lineno or isinstance(replaced_node, ast.stmt):
+                ends = replaced_node.end_lineno - 1, replaced_node.end_col_offset
+                yield (
+                    kind,
+                    MutationSite(
+                        file, replaced_node.lineno - 1, replaced_node.col_offset, *ends, tuple(replacements)
+                    ),
+                )
 
 
-def _reached(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that run and matter: without annotations, messages, assertions and code for type checkers."""
+def _mutable_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes whose faults tests can detect: without annotations, messages, assertions and code for type checkers."""
     yield node
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
@@ -134,15 +140,20 @@ def _reached(node: ast.AST) -> Iterator[ast.AST]:
                 isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
             )
             if isinstance(child, ast.AST) and not skipped:
-                yield from _reached(child)
+                yield from _mutable_nodes(child)
 
 
 def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
     """The kinds of faults of a node, each with the texts that replace the node, or the condition of an `if`."""
     match node:
         case ast.Compare(left, [op], [right]):
-            others = [ast.Compare(left, [replacement()], [right]) for replacement in REPLACED[type(op)]]
-            yield "comparison changed", [f"({ast.unparse(replacement)})" for replacement in others]
+            changed_comparisons = [
+                ast.Compare(left, [replacement()], [right]) for replacement in REPLACED[type(op)]
+            ]
+            yield (
+                "comparison changed",
+                [f"({ast.unparse(replacement)})" for replacement in changed_comparisons],
+            )
         case ast.Constant(bool(value)):
             yield "constant changed", [str(not value)]
         case ast.Constant(int(value)):
@@ -163,48 +174,44 @@ def _faults(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
 
 
 @cache
-def all_places(source: Path) -> dict[str, list[MutationSite]]:
-    """All places by kind, in the order of files and lines."""
-    by_file: dict[str, list[MutationSite]] = {}
+def all_sites(source: Path) -> dict[str, list[MutationSite]]:
+    """All mutation sites by kind of fault, in the order of files and lines."""
+    by_kind: dict[str, list[MutationSite]] = {}
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         if name not in TESTED_ELSEWHERE:
-            for kind, candidate in places_of(name, path.read_text(encoding="utf-8")):
-                by_file.setdefault(kind, []).append(candidate)
-    return by_file
+            for kind, site in mutation_sites(name, path.read_text(encoding="utf-8")):
+                by_kind.setdefault(kind, []).append(site)
+    return by_kind
 
 
 def drawn_fault(source: Path, seed: int, number: int) -> tuple[random.Random, str, MutationSite]:
-    """The kind and the place of a number's fault, and the generator that draws its replacement."""
+    """The kind and the site of a number's fault, and the generator that draws its replacement."""
     rng = random.Random(f"{seed} {number}")
-    by_file = all_places(source)
-    kind = rng.choice(sorted(by_file))
-    return rng, kind, rng.choice(by_file[kind])
+    by_kind = all_sites(source)
+    kind = rng.choice(sorted(by_kind))
+    return rng, kind, rng.choice(by_kind[kind])
 
 
 def fault(source: Path, seed: int, number: int) -> Fault:
-    """The fault of a number: draws a kind, a place of this kind and a replacement."""
-    rng, kind, candidate = drawn_fault(source, seed, number)
-    before = (source / candidate.file).read_text(encoding="utf-8")
-    text = replaced(before, candidate, rng.choice(candidate.instead))
+    """The fault of a number: draws a kind, a site of this kind and a replacement."""
+    rng, kind, site = drawn_fault(source, seed, number)
+    before = (source / site.file).read_text(encoding="utf-8")
+    text = replaced(before, site, rng.choice(site.replacements))
     ast.parse(text)
-    lines = [version.splitlines()[candidate.line].strip() for version in (before, text)]
-    return Fault(number, candidate.file, candidate.line + 1, kind, *lines, text)
+    lines = [version.splitlines()[site.line].strip() for version in (before, text)]
+    return Fault(number, site.file, site.line + 1, kind, *lines, text)
 
 
-def replaced(text: str, candidate: MutationSite, instead: str) -> str:
-    """The text with a place replaced and the number of lines unchanged."""
+def replaced(text: str, site: MutationSite, replacement: str) -> str:
+    """The text with a site replaced and the number of lines unchanged."""
     lines = text.encode().splitlines(keepends=True)
-    last = lines[candidate.end_line]
-    blank = b"\n" * (candidate.end_line - candidate.line)
+    last = lines[site.end_line]
+    blank = b"\n" * (site.end_line - site.line)
     line = (
-        lines[candidate.line][: candidate.start]
-        + instead.encode()
-        + last[candidate.end :].rstrip(b"\n")
-        + blank
-        + b"\n"
+        lines[site.line][: site.start] + replacement.encode() + last[site.end :].rstrip(b"\n") + blank + b"\n"
     )
-    return b"".join([*lines[: candidate.line], line, *lines[candidate.end_line + 1 :]]).decode()
+    return b"".join([*lines[: site.line], line, *lines[site.end_line + 1 :]]).decode()
 
 
 # Outcomes of faults --------------------------------------------------------------------------------------------------
@@ -221,7 +228,7 @@ def commands(file: str, patterns: list[str]) -> list[list[str]]:
 
 
 def with_files(tests: list[str], every: int) -> list[list[str]]:
-    """The arguments of runs of tests that reach a place, and of their files if these are a sample."""
+    """The arguments of runs of tests that reach a location, and of their files if the tests are a sample."""
     files = [*dict.fromkeys(test.partition("::")[0] for test in tests)]
     return [
         tests[:MAX_TESTS],
@@ -230,18 +237,18 @@ def with_files(tests: list[str], every: int) -> list[list[str]]:
 
 
 def tests_that_reach(options: argparse.Namespace, numbers: list[int]) -> dict[int, list[str]]:
-    """For each fault the tests that reach its place."""
+    """For each fault the tests that reach its location."""
     with tempfile.TemporaryDirectory(prefix="tegula-reached-") as folder:
         copy = Checkout(options.checkout, Path(folder))
         source = copy.path / "src" / "tegula"
         spans_by_file: dict[str, dict[int, tuple[Span, bool]]] = {}
         for number in numbers:
-            candidate = drawn_fault(options.checkout / "src" / "tegula", options.seed, number)[2]
-            spans_by_file.setdefault(candidate.file, {})[number] = candidate.span, candidate.is_statement
+            site = drawn_fault(options.checkout / "src" / "tegula", options.seed, number)[2]
+            spans_by_file.setdefault(site.file, {})[number] = site.span, site.is_statement
         for file, spans in spans_by_file.items():
             text = (source / file).read_text(encoding="utf-8")
             (source / file).write_text(with_probes(text, spans), encoding="utf-8")
-        return reaching(copy.path, shlex.split(FAST), options.jobs, options.every)
+        return reaching_tests(copy.path, shlex.split(FAST), options.jobs, options.every)
 
 
 class Checkout:
@@ -293,26 +300,30 @@ class Checkout:
         return failure[1] if failure else f"{' '.join(arguments)} ended with {completed.returncode}"
 
 
-def judge(numbers: list[int], options: argparse.Namespace, note: Callable[[Fault, str, float], None]) -> None:
-    """Judge faults, `options.jobs` at a time, and call `note` for each."""
+def judge(
+    numbers: list[int], options: argparse.Namespace, report_outcome: Callable[[Fault, str, float], None]
+) -> None:
+    """Judge faults, `options.jobs` at a time, and call `report_outcome` for each."""
     reached = {} if options.all or options.tests or not numbers else tests_that_reach(options, numbers)
     for number in numbers if reached else ():
         print(f"{number}: {len(reached.get(number, []))} tests reach it", flush=True)
     with tempfile.TemporaryDirectory(prefix="tegula-faults-") as folder:
-        free: SimpleQueue[Checkout] = SimpleQueue()
+        free_checkouts: SimpleQueue[Checkout] = SimpleQueue()
         for k in range(min(options.jobs, len(numbers))):
-            free.put(Checkout(options.checkout, Path(folder, str(k))))
+            free_checkouts.put(Checkout(options.checkout, Path(folder, str(k))))
 
         def judge_fault(number: int) -> None:
-            checkout, start = free.get(), time.monotonic()
+            checkout, start = free_checkouts.get(), time.monotonic()
             try:
                 planted = fault(options.checkout / "src" / "tegula", options.seed, number)
                 tests = reached.get(number, [])
                 runs = with_files(tests, options.every) if tests else commands(planted.file, options.tests)
                 runs = runs[:MAX_FOLDERS] if reached and not tests else runs
-                note(planted, checkout.judged(planted, runs, options.limit), time.monotonic() - start)
+                report_outcome(
+                    planted, checkout.judged(planted, runs, options.limit), time.monotonic() - start
+                )
             finally:
-                free.put(checkout)
+                free_checkouts.put(checkout)
 
         with ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(judge_fault, numbers))
@@ -345,7 +356,7 @@ def main() -> int:
         "--every",
         type=int,
         default=1,
-        help="of all tests, run each of so many to see which places they reach",
+        help="run each N-th of all tests to see which locations they reach",
     )
     parser.add_argument(
         "--limit", type=float, default=3600, help="the time limit of one run of pytest in seconds"
@@ -360,10 +371,10 @@ def main() -> int:
     if options.caught:
         caught = known_results(options.caught, options.seed)
         numbers = [n for n in numbers if caught.get(n)]
-    done = {n: c for n, c in known_results(options.into, options.seed).items() if n in numbers}
+    caught_by = {n: c for n, c in known_results(options.into, options.seed).items() if n in numbers}
 
-    def note(planted: Fault, by: str, seconds: float) -> None:
-        done[planted.number] = by
+    def report_outcome(planted: Fault, by: str, seconds: float) -> None:
+        caught_by[planted.number] = by
         print(
             f"{described(planted)}\n    {'caught by ' + by if by else 'NOT CAUGHT'} ({seconds:.0f} s)",
             flush=True,
@@ -377,9 +388,9 @@ def main() -> int:
         for number in numbers:
             print(described(fault(options.checkout / "src" / "tegula", options.seed, number)))
         return 0
-    judge([n for n in numbers if n not in done], options, note)
-    missed = sorted(n for n, by in done.items() if not by)
-    print(f"{len(done) - len(missed)} of {len(done)} caught; not caught: {missed or 'none'}")
+    judge([n for n in numbers if n not in caught_by], options, report_outcome)
+    missed = sorted(n for n, test in caught_by.items() if not test)
+    print(f"{len(caught_by) - len(missed)} of {len(caught_by)} caught; not caught: {missed or 'none'}")
     return int(bool(options.caught and missed))
 
 

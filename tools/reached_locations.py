@@ -1,6 +1,5 @@
-"""The tests that reach places of the source: each place gets a probe in a copy of the checkout, and tests run once.
-
-A probe writes the number of its place and the name of the test, from this process or from processes that tests
+"""The tests that reach locations of the source: each location gets a probe in a copy of the checkout, and tests run
+once. A probe writes the number of its location and the name of the test, from this process or from processes that tests
 start."""
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 Span = tuple[int, int, int, int]
-"""The first line and byte of a place, and the line and byte of its end; lines are counted from 0."""
+"""The first line and byte of a location, and the line and byte of its end; lines are counted from 0."""
 
 PROBE = "__reached__"
 SITE = f"""
@@ -43,21 +42,24 @@ def pytest_collection_modifyitems(config, items):
 def with_probes(text: str, spans: Mapping[int, tuple[Span, bool]]) -> str:
     """A text with probes, by number: before a statement, or within an expression. Positions where expressions are not
     allowed, such as patterns, have no probe."""
-    marks: list[tuple[int, int, int, bytes]] = []
+    insertions: list[tuple[int, int, int, bytes]] = []
     for number, (span, is_statement) in spans.items():
         line, start, end_line, end = span
         call = f"{PROBE}({number})"
         begin = f"{call}; " if is_statement else f"({call} or "
-        added = [(line, start, 1, begin.encode()), *([] if is_statement else [(end_line, end, 0, b")")])]
-        if _parses(_with(text, added)):
-            marks += added
-    return _with(text, marks)
+        probe_insertions = [
+            (line, start, 1, begin.encode()),
+            *([] if is_statement else [(end_line, end, 0, b")")]),
+        ]
+        if _parses(_with_insertions(text, probe_insertions)):
+            insertions += probe_insertions
+    return _with_insertions(text, insertions)
 
 
-def _with(text: str, marks: Iterable[tuple[int, int, int, bytes]]) -> str:
+def _with_insertions(text: str, insertions: Iterable[tuple[int, int, int, bytes]]) -> str:
     lines = text.encode().splitlines(keepends=True)
-    for line, column, _, added in sorted(marks, reverse=True):
-        lines[line] = lines[line][:column] + added + lines[line][column:]
+    for line, column, _, inserted in sorted(insertions, reverse=True):
+        lines[line] = lines[line][:column] + inserted + lines[line][column:]
     return b"".join(lines).decode()
 
 
@@ -69,9 +71,9 @@ def _parses(text: str) -> bool:
     return True
 
 
-def reaching(checkout: Path, arguments: Sequence[str], jobs: int, every: int) -> dict[int, list[str]]:
+def reaching_tests(checkout: Path, arguments: Sequence[str], jobs: int, every: int) -> dict[int, list[str]]:
     """For each number of a probe in the checkout the tests that reach it: of each file of tests the cheapest first, so
-    that a few of them are from many files. Runs each `every`-th of the tests that pytest's arguments select."""
+    that the first tests are from many files. Runs each `every`-th of the tests that pytest's arguments select."""
     with tempfile.TemporaryDirectory(prefix="tegula-reached-") as folder:
         log, times = Path(folder, "log"), Path(folder, "times")
         Path(folder, "sitecustomize.py").write_text(SITE.format(log=str(log)), encoding="utf-8")
@@ -97,17 +99,19 @@ def reaching(checkout: Path, arguments: Sequence[str], jobs: int, every: int) ->
             check=False,
         )
         rows = (line.split(None, 1) for line in times.read_text(encoding="utf-8").splitlines())
-        seconds = {name: float(spans_reached) for spans_reached, name in rows}
+        seconds = {name: float(time_text) for time_text, name in rows}
         result: defaultdict[int, list[str]] = defaultdict(list)
         for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
             number, test = line.split("\t", 1)
             result[int(number)].append(test)
-    return {number: _in_turn(tests, seconds) for number, tests in result.items()}
+    return {number: _round_robin(tests, seconds) for number, tests in result.items()}
 
 
-def _in_turn(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
-    """Tests, the cheapest one of each file, then the second one of each, and so on."""
+def _round_robin(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
+    """Tests in round-robin order: the cheapest of each file, then the second of each file, and so on."""
     files: defaultdict[str, list[str]] = defaultdict(list)
     for test in sorted({*tests}, key=lambda test: (seconds.get(test, 0.0), test)):
         files[test.partition("::")[0]].append(test)
-    return [test for _, test in sorted((k, t) for spans in files.values() for k, t in enumerate(spans))]
+    return [
+        test for _, test in sorted((k, t) for file_tests in files.values() for k, t in enumerate(file_tests))
+    ]

@@ -35,10 +35,10 @@ LIMIT = 540
 
 @dataclass(frozen=True)
 class Access:
-    """An access in a report. `does`: Read or Write; `kernel` and `source`: the function that contains the line and the
+    """An access in a report. `kind`: Read or Write; `kernel` and `source`: the function that contains the line and the
     text of the line, if the report has them."""
 
-    does: str
+    kind: str
     kernel: str
     source: str
 
@@ -89,7 +89,8 @@ SECOND = re.compile(rf"and {ACCESS}.* \[(\d+) hazards?\]")
 
 
 def races(text: str, sources: Path = ROOT / "tests") -> list[Race]:
-    """The pairs of accesses that racecheck reports; a report names the first access once for several second ones."""
+    """The pairs of accesses that racecheck reports; a report names the first access once for several second
+    accesses."""
     reported: list[Race] = []
     first: Access | None = None
     for line in text.splitlines():
@@ -106,28 +107,30 @@ def races(text: str, sources: Path = ROOT / "tests") -> list[Race]:
     return reported
 
 
-def _access(does: str, file: str | None, line: str | None, sources: Path) -> Access:
+def _access(kind: str, file: str | None, line: str | None, sources: Path) -> Access:
     """An access with its kernel and source line; reports name files without their folders."""
     for path in sources.rglob(Path(file).name) if file and line else ():
         text, number = path.read_text(encoding="utf-8"), int(line or 0)
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef) and node.lineno <= number <= (node.end_lineno or 0):
-                return Access(does, node.name, text.splitlines()[number - 1].strip())
-    return Access(does, "", "")
+                return Access(kind, node.name, text.splitlines()[number - 1].strip())
+    return Access(kind, "", "")
 
 
-def judged(text: str, status: int, explained: Sequence[ExplainedFinding] = EXPLAINED) -> dict[str, Any]:
+def summarise(text: str, status: int, explained: Sequence[ExplainedFinding] = EXPLAINED) -> dict[str, Any]:
     """The findings of a tool. `clean`: all findings are explained, and the tests passed."""
     match, passed = SUMMARY.search(text), PASSED.search(text)
     findings = int(match[1]) if match else None
-    known = [(r, next((e for e in explained if e.covers(r)), None)) for r in races(text)]
-    known_races = [asdict(e) for _, e in known if e is not None]
+    explanations = [(r, next((e for e in explained if e.covers(r)), None)) for r in races(text)]
+    explained_races = [asdict(e) for _, e in explanations if e is not None]
     return {
         "findings": findings,
-        "explained": known_races,
+        "explained": explained_races,
         "passed": int(passed[1]) if passed else 0,
         "status": status,
-        "clean": findings == len(known_races) and len(known) == len(known_races) and status == 0,
+        "clean": findings == len(explained_races)
+        and len(explanations) == len(explained_races)
+        and status == 0,
     }
 
 
@@ -140,9 +143,9 @@ def start(program: str, tool: str) -> subprocess.Popen[str]:
     command = [program, "--tool", tool, "--target-processes", "all"]
     command += ["--report-api-errors", "no"] if tool == "memcheck" else []
     command += [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS]
-    with_lines = {**os.environ, "TEGULA_LINE_INFO": "1"}
+    environment = {**os.environ, "TEGULA_LINE_INFO": "1"}
     return subprocess.Popen(
-        command, cwd=ROOT, text=True, env=with_lines, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=ROOT, text=True, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
 
 
@@ -153,7 +156,7 @@ def outcome(process: subprocess.Popen[str], end: float) -> tuple[dict[str, Any],
         process.kill()
         text, _ = process.communicate()
         text += f"\nended after {LIMIT} s"
-    return judged(text, process.returncode), text
+    return summarise(text, process.returncode), text
 
 
 def main() -> int:
@@ -168,9 +171,9 @@ def main() -> int:
         print("There is no compute-sanitizer on the PATH; it is a part of the CUDA toolkit.")
         return 2
     end = time.monotonic() + LIMIT
-    running = {tool: start(options.program, tool) for tool in options.tools}
+    processes = {tool: start(options.program, tool) for tool in options.tools}
     summary: dict[str, Any] = {}
-    for tool, process in running.items():
+    for tool, process in processes.items():
         summary[tool], text = outcome(process, end)
         counts = {k: v for k, v in summary[tool].items() if k != "explained"}
         print(f"{tool}: {counts}", flush=True)

@@ -86,10 +86,10 @@ def reader(site: Path, browser: Any) -> Iterator[str]:
         yield f"copying gives {copied!r}"
     page.keyboard.press("/")
     page.keyboard.type("tile_sum", delay=20)
-    result = page.locator("a[href*='tile_sum']")
+    search_result = page.locator("a[href*='tile_sum']")
     try:
-        result.first.wait_for(timeout=10_000)
-        result.first.click()
+        search_result.first.wait_for(timeout=10_000)
+        search_result.first.click()
         page.wait_for_url("**/ops/reductions.html*", timeout=10_000)
     except Exception as error:
         yield f"search for tile_sum finds no page: {str(error).splitlines()[0]}"
@@ -106,12 +106,12 @@ def reader(site: Path, browser: Any) -> Iterator[str]:
 
 
 def main(site: Path) -> int:
-    """Print the faults of a site. Returns 1 if there are any."""
+    """Print the faults of a site. Returns 1 if the site has faults."""
     from playwright.sync_api import sync_playwright
 
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
-        print("Chromium is needed: apt install chromium, or set CHROMIUM to the path of one")
+        print("Chromium is needed: apt install chromium, or set CHROMIUM to the path of its program")
         return 1
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

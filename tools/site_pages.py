@@ -1,6 +1,6 @@
 """Builds the static site of docs/ with Zensical: `python run.py docs` runs it in an environment of its own.
 
-Usage: python tools/site_pages.py [FOLDER]        FOLDER: where the site goes, build/site by default
+Usage: python tools/site_pages.py [FOLDER]        FOLDER: the folder of the site, build/site by default
 
 Pages are copied with fences that every renderer knows (`python error` becomes `python`), with links to pages that show
 the examples, and without links to other files that are not part of the site. The site needs no server: index.html can
@@ -101,7 +101,8 @@ pymdownx.superfences = {{}}
 
 REMOTE = re.compile(r'<script src="https://unpkg.com/iframe-worker/shim"[^>]*></script>')
 """The files that the generator loads from a server, so that search works in pages that are opened as files."""
-WORKER = """// Browsers refuse workers in pages that are opened as files: the script of one runs in a frame of the page.
+WORKER = """// Browsers refuse workers in pages that are opened as files:
+// the script of a worker runs in a frame of the page.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {
@@ -147,18 +148,18 @@ if (location.protocol === "file:") {
 
 def navigation(pages: list[str]) -> list[dict[str, object]]:
     """The navigation of pages: sections with their pages, in order."""
-    left = dict.fromkeys(pages)
+    remaining = dict.fromkeys(pages)
     results: list[dict[str, object]] = []
     for section, patterns in NAV.items():
-        inside: list[object] = []
+        section_pages: list[object] = []
         for pattern in patterns:
-            result = _matching(left, pattern)
-            inside += [{title(page): page} for page in result]
-            for page in result:
-                del left[page]
-        if inside:
-            results.append({section: inside})
-    assert not left, f"no section has {', '.join(left)}"
+            matching_pages = _matching(remaining, pattern)
+            section_pages += [{title(page): page} for page in matching_pages]
+            for page in matching_pages:
+                del remaining[page]
+        if section_pages:
+            results.append({section: section_pages})
+    assert not remaining, f"no section has {', '.join(remaining)}"
     return results
 
 
@@ -183,7 +184,7 @@ def page_of_example(example: Path) -> str:
     return f"examples/{example.stem}.md"
 
 
-def rendered(page: str, known: set[Path]) -> str:
+def rendered(page: str, site_files: set[Path]) -> str:
     """The text of a page for the generator."""
     text = (DOCS / page).read_text(encoding="utf-8")
 
@@ -191,7 +192,7 @@ def rendered(page: str, known: set[Path]) -> str:
         target = ((DOCS / page).parent / match[2].partition("#")[0]).resolve()
         if target in examples():
             return f"[{match[1]}]({'../' * page.count('/')}{page_of_example(target)})"
-        return match[0] if target in known else match[1]
+        return match[0] if target in site_files else match[1]
 
     return LINK.sub(link, FENCE.sub(r"\1\2", text))
 
@@ -230,8 +231,8 @@ def without_servers(site: Path) -> None:
     """Replace resources that pages would load from a server."""
     (site / "assets" / "javascripts" / "worker.js").write_text(WORKER, encoding="utf-8")
     for page in site.rglob("*.html"):
-        up = "../" * (len(page.relative_to(site).parts) - 1)
-        local = f'<script src="{up}assets/javascripts/worker.js"></script>'
+        path_to_root = "../" * (len(page.relative_to(site).parts) - 1)
+        local = f'<script src="{path_to_root}assets/javascripts/worker.js"></script>'
         page.write_text(REMOTE.sub(local, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -23,36 +23,41 @@ REFUSED = "refused (no-gradient)"
 WITHOUT_ROLES = "of the kernel without roles"
 UNTYPED = re.compile(r"\(?(an int\b|an int32|a uint32|a bool|value, slot)")
 """The beginnings of the section Returns for results without a gradient."""
-TAKES = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary", "map", "stored"}
+CONVERTING_METHODS = {"tile", "buffer", "value", "elementwise", "unified", "binary", "unary", "map", "stored"}
 """Methods of the builder that convert an operand to a value."""
 
 
 def gradient_faults(build: Callable[..., Any], stated: str, returned: str) -> list[str]:
-    """The contradictions between a Gradient section and the ops that the function builds. `returned`: the section
-    Returns."""
+    """The contradictions between a Gradient section and the ops that the function builds. `returned`: the text of the
+    section Returns."""
     result = ops_of(build)
-    rules = [op for op in result if op.adjoint is not Op.adjoint]
-    against = [op for op in result if op.NONDIFFERENTIABLE]
-    partly = [op for op in rules if "refuse" in _names(op.adjoint.__code__).attributes]
+    differentiable = [op for op in result if op.adjoint is not Op.adjoint]
+    refusing = [op for op in result if op.NONDIFFERENTIABLE]
+    partly_refusing = [op for op in differentiable if "refuse" in _names(op.adjoint.__code__).attributes]
     if stated.startswith(WITHOUT_ROLES):
         in_roles = any(op.__module__ == "tegula.ops.roles" for op in result)
         return [] if in_roles else ["gradient: the function builds no op of roles"]
     if stated.startswith(REFUSED):
-        return [] if against or partly else [f"gradient: no op refuses one, of {_listed(result)}"]
-    if against and REFUSED not in stated and not stated.startswith("none"):
-        return [f"gradient: {_listed(against)} refuses one"]
+        return [] if refusing or partly_refusing else [f"gradient: no op refuses one, of {_listed(result)}"]
+    if refusing and REFUSED not in stated and not stated.startswith("none"):
+        return [f"gradient: {_listed(refusing)} refuses one"]
     if stated.startswith("none"):
-        typed = rules and not UNTYPED.match(returned) and "integers" not in stated and _takes_operands(build)
-        return [f"gradient: {_listed(rules)} has one"] if typed else []
+        contradicts = (
+            differentiable
+            and not UNTYPED.match(returned)
+            and "integers" not in stated
+            and _takes_operands(build)
+        )
+        return [f"gradient: {_listed(differentiable)} has one"] if contradicts else []
     if UNTYPED.match(returned):
         return ["gradient: integers and bools have none"]
-    return [] if rules else [f"gradient: none of {_listed(result)} has one"]
+    return [] if differentiable else [f"gradient: none of {_listed(result)} has one"]
 
 
 class Names(NamedTuple):
     """The names that code refers to, including nested functions: globals and attributes."""
 
-    of_module: frozenset[str]
+    globals: frozenset[str]
     attributes: frozenset[str]
 
 
@@ -68,12 +73,12 @@ def _ops(function: FunctionType, visited: set[FunctionType]) -> set[type[Op]]:
     visited.add(function)
     names = _names(function.__code__)
     op_classes: set[type[Op]] = set()
-    for x in _reached(function, names):
+    for x in _referenced_objects(function, names):
         if isinstance(x, type) and issubclass(x, Op):
             op_classes.add(x)
         elif isinstance(x, FunctionType) and _builds(x):
             op_classes |= _ops(x, visited)
-    by_name = {"binary", "unary", "inplace"} & names.attributes or "REGISTRY" in names.of_module
+    by_name = {"binary", "unary", "inplace"} & names.attributes or "REGISTRY" in names.globals
     op_classes |= {REGISTRY[x] for x in _texts(function.__code__) if by_name and x in REGISTRY}
     op_classes |= {REGISTRY["cast"]} if "cast" in names.attributes else set()
     for name in names.attributes if not op_classes and _builds(function) else ():
@@ -82,9 +87,9 @@ def _ops(function: FunctionType, visited: set[FunctionType]) -> set[type[Op]]:
     return op_classes
 
 
-def _reached(function: FunctionType, names: Names) -> Iterator[object]:
+def _referenced_objects(function: FunctionType, names: Names) -> Iterator[object]:
     """The objects that a function refers to: globals, attributes of imported modules, and its closure."""
-    for name in names.of_module:
+    for name in names.globals:
         x = function.__globals__.get(name)
         if isinstance(x, ModuleType):
             yield from (vars(x)[n] for n in names.attributes if n in vars(x))
@@ -105,7 +110,7 @@ def _takes_operands(build: Callable[..., Any]) -> bool:
     return any(
         isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
-        and call.func.attr in TAKES
+        and call.func.attr in CONVERTING_METHODS
         and any(isinstance(n, ast.Name) and n.id in parameters for arg in call.args for n in ast.walk(arg))
         for call in ast.walk(tree)
     )
@@ -115,10 +120,10 @@ def _takes_operands(build: Callable[..., Any]) -> bool:
 def _names(code: CodeType) -> Names:
     inner = [_names(c) for c in code.co_consts if isinstance(c, CodeType)]
     loads = [(i.opname == "LOAD_GLOBAL", i.argval) for i in dis.get_instructions(code) if i.arg is not None]
-    of_module = {name for is_global, name in loads if is_global}
+    globals = {name for is_global, name in loads if is_global}
     attributes = {name for is_global, name in loads if not is_global and name in code.co_names}
     return Names(
-        frozenset(of_module.union(*(n.of_module for n in inner))),
+        frozenset(globals.union(*(n.globals for n in inner))),
         frozenset(attributes.union(*(n.attributes for n in inner))),
     )
 

@@ -39,10 +39,10 @@ from typing import Any, TypeAlias
 '''
 
 
-OF_ANNOTATIONS = ("array", "tile")
+ANNOTATION_CLASSES = ("array", "tile")
 """Classes that kernels annotate with."""
 INDEXED = ("indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d")
-WITH_PARTS = (*OF_ANNOTATIONS, "array1d", "array2d", "array3d", "array4d", *INDEXED)
+SUBSCRIPTED_ANNOTATIONS = (*ANNOTATION_CLASSES, "array1d", "array2d", "array3d", "array4d", *INDEXED)
 """Annotations with a dtype and extents, which are not types to Python."""
 ALIASES = ("InOut", "constexpr")
 """Annotations of constants and tiles, whose arguments are other objects."""
@@ -51,10 +51,14 @@ ALIASES = ("InOut", "constexpr")
 def stub() -> str:
     """The text of the stub file."""
     imports = sorted(set(_imports()))
-    known = {line.rpartition(" as ")[2] for line in imports} | {*api.MODULES}
-    own = sorted(name for name in SPECIAL if name not in known and not hasattr(builtins, name))
+    imported_names = {line.rpartition(" as ")[2] for line in imports} | {*api.MODULES}
+    special_names = sorted(
+        name for name in SPECIAL if name not in imported_names and not hasattr(builtins, name)
+    )
     functions = sorted(
-        name for name in {*PUBLIC, *library()} if name[0] != "_" and name not in (*known, *OF_ANNOTATIONS)
+        name
+        for name in {*PUBLIC, *library()}
+        if name[0] != "_" and name not in (*imported_names, *ANNOTATION_CLASSES)
     )
     parts = [
         INTRODUCTION + "\n".join(imports),
@@ -62,13 +66,13 @@ def stub() -> str:
         "\n".join(f"{name} = _{part}" for name, part in _renamed()),
         _constants(),
         _element(),
-        _types({*known, *own, *functions}),
+        _types({*imported_names, *special_names, *functions}),
     ]
-    parts += [_of_tracer(name) for name in own]
+    parts += [_special_stub(name) for name in special_names]
     parts += [_function(name) for name in functions if "." not in name]
     for group in sorted({name.partition(".")[0] for name in functions if "." in name}):
-        inside = [_function(n, n.partition(".")[2]) for n in functions if n.startswith(group + ".")]
-        lines = [textwrap.indent(f"@staticmethod\n{text}", "    ") for text in inside]
+        member_stubs = [_function(n, n.partition(".")[2]) for n in functions if n.startswith(group + ".")]
+        lines = [textwrap.indent(f"@staticmethod\n{text}", "    ") for text in member_stubs]
         parts.append(f"class {group}:\n" + "\n".join(lines))
     return "\n\n".join(parts) + "\n"
 
@@ -82,7 +86,7 @@ def _imports() -> Iterator[str]:
             for alias in node.names:
                 name = alias.asname or alias.name
                 result = api.NAMES.get(name)
-                if result is not None and not _is_type(result) and not _ends(result):
+                if result is not None and not _is_type(result) and not _is_for_kernels_only(result):
                     yield f"from {module} import {alias.name} as {name}"
     yield from (f"from {module} import {name} as {name}" for name, module in api.LAZY.items())
     for name, module in api.MODULES.items():
@@ -104,17 +108,17 @@ TABLES = ("tegula.types", "tegula.ops", "tegula.lang.capture", "tegula.lang.defi
 
 def _is_type(x: object) -> bool:
     """Whether an object is used in annotations of kernels and is not a class."""
-    if getattr(x, "__name__", "") in OF_ANNOTATIONS or x in (api.constexpr, api.InOut):
+    if getattr(x, "__name__", "") in ANNOTATION_CLASSES or x in (api.constexpr, api.InOut):
         return True
     return not isinstance(x, type) and not inspect.isfunction(x) and x is not api.config
 
 
-def _ends(x: Any) -> bool:
+def _is_for_kernels_only(x: Any) -> bool:
     """Whether only kernels can call a function, not Python code."""
     return inspect.isfunction(x) and x.__annotations__.get("return") == "NoReturn"
 
 
-def _of_tracer(name: str) -> str:
+def _special_stub(name: str) -> str:
     """The stub of a function that is built into the tracer, whose result in kernels is an iterable, a context or a
     number."""
     result = api.NAMES.get(name)
@@ -128,33 +132,35 @@ def _constants() -> str:
     return "\n".join(f"{name}: float" for name, x in sorted(api.NAMES.items()) if isinstance(x, float))
 
 
-def _types(others: set[str]) -> str:
+def _types(other_names: set[str]) -> str:
     """Names that are only used in annotations of kernels, and dtypes."""
-    others |= {name.partition(".")[0] for name in others}
-    rest = (
-        name for name in api.public_names() if name not in others and not isinstance(api.NAMES[name], float)
+    other_names |= {name.partition(".")[0] for name in other_names}
+    annotation_names = (
+        name
+        for name in api.public_names()
+        if name not in other_names and not isinstance(api.NAMES[name], float)
     )
-    return "\n".join(map(_type, rest))
+    return "\n".join(map(_type, annotation_names))
 
 
 def _type(name: str) -> str:
     """A name for annotations in kernels. To type checkers a value of such a type is Any."""
     result = api.NAMES[name]
-    if name in WITH_PARTS:
+    if name in SUBSCRIPTED_ANNOTATIONS:
         init = "def __init__(self, *args: Any, **options: Any) -> None: ..."
         doc = _literal(inspect.getdoc(result) or "")
-        item = "def __class_getitem__(cls, item: Any) -> Any: ..."
-        return f"class {name}(Any):\n    {doc}\n    {init}\n    {item}"
+        class_getitem = "def __class_getitem__(cls, item: Any) -> Any: ..."
+        return f"class {name}(Any):\n    {doc}\n    {init}\n    {class_getitem}"
     if name in ALIASES:
         return f"{name}: TypeAlias = Any"
-    of_annotations = is_element(result) or isinstance(result, Dtypes)
-    return f"class {name}(_Element): ..." if of_annotations else f"{name}: Any"
+    is_annotation = is_element(result) or isinstance(result, Dtypes)
+    return f"class {name}(_Element): ..." if is_annotation else f"{name}: Any"
 
 
 def _element() -> str:
     """The class of values annotated with a dtype, whose operations return Any. The class is not derived from Any,
     because type checkers could not compare dtypes then."""
-    two = [
+    binary_operators = [
         "add",
         "sub",
         "mul",
@@ -169,7 +175,12 @@ def _element() -> str:
         "lshift",
         "rshift",
     ]
-    names = [f"__{side}{op}__" for op in two for side in ("", "r")] + ["__lt__", "__le__", "__gt__", "__ge__"]
+    names = [f"__{side}{op}__" for op in binary_operators for side in ("", "r")] + [
+        "__lt__",
+        "__le__",
+        "__gt__",
+        "__ge__",
+    ]
     lines = ["def __init__(self, *args: Any, **options: Any) -> None: ..."]
     lines += ["def __getattr__(self, name: str) -> Any: ...", "def __getitem__(self, index: Any) -> Any: ..."]
     lines += ["def __setitem__(self, index: Any, value: Any) -> None: ...", "def __iter__(self) -> Any: ..."]
@@ -179,28 +190,29 @@ def _element() -> str:
     return "\n".join(["class _Element:", *(f"    {line}" for line in lines)])
 
 
-def _function(name: str, called: str = "") -> str:
+def _function(name: str, public_name: str = "") -> str:
     f = None if name in PUBLIC else library()[name]
     if isinstance(f, FuncDef) and f.positions_differ:
-        return _overloads(f, called or name)
+        return _overloads(f, public_name or name)
     parameters, result, doc = _signature(name)
-    return f"def {called or name}({', '.join(parameters)}) -> {result}:\n    {_literal(doc)}"
+    return f"def {public_name or name}({', '.join(parameters)}) -> {result}:\n    {_literal(doc)}"
 
 
 def _overloads(f: FuncDef, name: str) -> str:
     """The overloads of a function whose definitions have the same parameter at different places."""
-    lists = dict.fromkeys(
-        ", ".join(_of_definition(p) for p in definition.definition.parameters) for definition in f.definitions
+    parameter_lists = dict.fromkeys(
+        ", ".join(_overload_parameter(p) for p in definition.definition.parameters)
+        for definition in f.definitions
     )
     doc = _literal(inspect.cleandoc(documentation(f)))
-    bodies = [f"\n    {doc}", *[" ..."] * (len(lists) - 1)]
+    bodies = [f"\n    {doc}", *[" ..."] * (len(parameter_lists) - 1)]
     return "\n".join(
         f"@typing.overload\ndef {name}({parameters}) -> Any:{body}"
-        for parameters, body in zip(lists, bodies, strict=True)
+        for parameters, body in zip(parameter_lists, bodies, strict=True)
     )
 
 
-def _of_definition(p: Parameter) -> str:
+def _overload_parameter(p: Parameter) -> str:
     return f"{p.name}: Any" + ("" if p.default is NO_DEFAULT else f" = {_default(p.default)}")
 
 
@@ -221,15 +233,15 @@ def _signature(name: str) -> tuple[list[str], str, str]:
     f = library()[name]
     doc = documentation(f)
     if isinstance(f, Inplace):
-        return _of_patterns(f.of), "None", doc
+        return _pattern_parameters(f.of), "None", doc
     if isinstance(f, CooperativeDef):
-        return _of_patterns(f), "Any" if f.results else "None", inspect.cleandoc(doc)
+        return _pattern_parameters(f), "Any" if f.results else "None", inspect.cleandoc(doc)
     assert isinstance(f, FuncDef)
-    names = map(_of_definition, f.all_parameters)
+    names = map(_overload_parameter, f.all_parameters)
     return sorted(names, key=lambda text: "=" in text), "Any", inspect.cleandoc(doc)
 
 
-def _of_patterns(f: CooperativeDef) -> list[str]:
+def _pattern_parameters(f: CooperativeDef) -> list[str]:
     defaults = {p.name: p.default for p in f.definition.parameters}
     result: list[str] = []
     for name, pattern in f.patterns.items():

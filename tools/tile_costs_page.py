@@ -17,11 +17,12 @@ INTRODUCTION = """# What tile functions cost
 
 <!-- Written by tools/tile_costs_page.py from benchmarks/results/tile-ops.json. -->
 
-On the CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, over that of a kernel
-that copies as many bytes, measured once. On GPUs: the instructions of that kernel, compiled for sm_90a, and those
-of the copy; what is in loops counts once. What takes more than {slow:g} times the copy says why.
+On the CPU: the CPU time of a kernel that loads tiles, calls the function and stores the result, divided by the CPU time
+of a kernel that copies as many bytes, measured once. On GPUs: the number of instructions of that kernel, compiled for
+sm_90a, and of the copy; instructions in loops count once. For a function that takes more than {slow:g} times the copy,
+the last column gives the reason.
 
-| function | CPU | instructions | of the copy | why |
+| function | CPU | instructions | of the copy | reason |
 |---|---|---|---|---|
 """
 
@@ -38,9 +39,9 @@ def page() -> str:
             lines.append(f"| `{name}` | | | | not measured yet |\n")
             continue
         row = rows[name]
-        why = REASONS[name] if is_slow(row) else ""
+        reason = REASONS[name] if is_slow(row) else ""
         gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
-        lines.append(f"| `{name}` | {row['cpu']:.1f} | {gpu} | {copy} | {why} |\n")
+        lines.append(f"| `{name}` | {row['cpu']:.1f} | {gpu} | {copy} | {reason} |\n")
     return "".join(lines)
 
 

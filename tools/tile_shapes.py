@@ -28,7 +28,8 @@ ROWS = (64, 128, 192, 256, 320)
 COLUMNS = (8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256)
 DEPTHS = (16, 32, 64, 96, 128)
 UNIT = 8
-"""The elements of 16 bytes: lengths of arrays are multiples of them, since threads copy others."""
+"""The elements of 16 bytes: lengths of arrays are multiples of it, because bulk copies need them; threads copy arrays
+of other lengths."""
 MAX_RESULT_ELEMENTS = 128 * 256
 """The most elements of a result tile."""
 TEXT = """
@@ -100,8 +101,8 @@ class Case:
     def sizes(self) -> tuple[int, int, int]:
         """M, N and K of the arrays."""
         m, n, k = self.tile
-        cut = self.ragged
-        return self.grid[0] * m - cut[0], self.grid[1] * n - cut[1], self.steps * k - cut[2]
+        ragged = self.ragged
+        return self.grid[0] * m - ragged[0], self.grid[1] * n - ragged[1], self.steps * k - ragged[2]
 
 
 def _load(array: str, shape: tuple[int, int], *offsets: str) -> str:
@@ -112,28 +113,28 @@ def _load(array: str, shape: tuple[int, int], *offsets: str) -> str:
 
 def case(seed: int) -> Case:
     """The case of a seed."""
-    draw = Random(seed)
+    rng = Random(seed)
     while True:
-        tile = draw.choice(ROWS), draw.choice(COLUMNS), draw.choice(DEPTHS)
+        tile = rng.choice(ROWS), rng.choice(COLUMNS), rng.choice(DEPTHS)
         if tile[0] * tile[1] <= MAX_RESULT_ELEMENTS:
             break
-    dtype = draw.choice(("bfloat16", "bfloat16", "float16"))
-    stacked = draw.random() < 0.25
-    ragged = [UNIT * draw.randrange(n // UNIT) if draw.random() < 0.5 else 0 for n in tile]
+    dtype = rng.choice(("bfloat16", "bfloat16", "float16"))
+    stacked = rng.random() < 0.25
+    ragged = [UNIT * rng.randrange(n // UNIT) if rng.random() < 0.5 else 0 for n in tile]
     if stacked:
         ragged[0] = ragged[0] // 16 * 16
     return Case(
         tile,
         dtype,
-        draw.choice((dtype, "float32")),
-        (draw.random() < 0.3, draw.random() < 0.4),
-        draw.choice(("", "", "relu", "residual", "columns")),
-        draw.choice((128, 256, 384)),
-        (draw.randrange(1, 4), draw.randrange(1, 4)),
-        draw.randrange(1, 9),
+        rng.choice((dtype, "float32")),
+        (rng.random() < 0.3, rng.random() < 0.4),
+        rng.choice(("", "", "relu", "residual", "columns")),
+        rng.choice((128, 256, 384)),
+        (rng.randrange(1, 4), rng.randrange(1, 4)),
+        rng.randrange(1, 9),
         (ragged[0], ragged[1], ragged[2]),
         stacked,
-        draw.choice(({}, {}, {}, {"consumers": draw.randrange(1, 4)}, {"stages": draw.randrange(1, 4)})),
+        rng.choice(({}, {}, {}, {"consumers": rng.randrange(1, 4)}, {"stages": rng.randrange(1, 4)})),
     )
 
 
@@ -142,18 +143,18 @@ def outcome(seed: int, device: str) -> tuple[str, str]:
     `device`: the device that runs the kernel; if empty, the kernel is only compiled."""
     import tegula as tg
 
-    c = case(seed)
+    test_case = case(seed)
     try:
         space = {"tg": tg}
-        tg.exec(c.text, space)
+        tg.exec(test_case.text, space)
         kernel: Any = space["matmul"]
         if not device:
-            return "compiled", kernel.check(block_dim=c.threads).automatic
-        wrong = difference(c, kernel, seed, device)
+            return "compiled", kernel.check(block_dim=test_case.threads).automatic
+        mismatch = difference(test_case, kernel, seed, device)
         text = kernel.explain() if device != "cpu" else ""
         return (
-            ("wrong", wrong)
-            if wrong
+            ("wrong", mismatch)
+            if mismatch
             else ("right", text.split("automatic schedule: ")[-1].partition("\n")[0])
         )
     except tg.TegulaError as e:
@@ -162,7 +163,7 @@ def outcome(seed: int, device: str) -> tuple[str, str]:
         return "failed", f"{type(e).__name__}: {str(e)[:150]}"
 
 
-def difference(c: Case, kernel: Any, seed: int, device: str) -> str:
+def difference(test_case: Case, kernel: Any, seed: int, device: str) -> str:
     """The difference of the results or gradients of a launch from NumPy's; empty if they agree."""
     import numpy as np
 
@@ -176,35 +177,39 @@ def difference(c: Case, kernel: Any, seed: int, device: str) -> str:
     def array(values: Any, dtype: Any) -> Any:
         return tg.array(np.ascontiguousarray(values), dtype=dtype, device=device, requires_grad=True)
 
-    m, n, k = c.sizes
+    m, n, k = test_case.sizes
     a, b, gradient = draw(m, k), draw(k, n), draw(m, n)
-    dtype, result = getattr(tg, c.dtype), getattr(tg, c.result)
+    dtype, result = getattr(tg, test_case.dtype), getattr(tg, test_case.result)
     expected = a @ b
-    stored = a.reshape(m // 16, 16, k) if c.stacked else a.T if c.transposed[0] else a
+    a_as_stored = a.reshape(m // 16, 16, k) if test_case.stacked else a.T if test_case.transposed[0] else a
     out = tg.zeros((m, n), result, device=device, requires_grad=True)
-    args = [array(stored, dtype), array(b.T if c.transposed[1] else b, dtype), out]
-    if c.after in ("residual", "columns"):
-        extra = draw(m, n) if c.after == "residual" else draw(n)
+    args = [array(a_as_stored, dtype), array(b.T if test_case.transposed[1] else b, dtype), out]
+    if test_case.after in ("residual", "columns"):
+        extra = draw(m, n) if test_case.after == "residual" else draw(n)
         expected = expected + extra
-        args.append(array(extra, dtype if c.after == "residual" else tg.float32))
-    passed = gradient * (expected > 0.5) if c.after == "relu" else gradient
-    expected = np.maximum(expected, 0.5) if c.after == "relu" else expected
+        args.append(array(extra, dtype if test_case.after == "residual" else tg.float32))
+    output_gradient = gradient * (expected > 0.5) if test_case.after == "relu" else gradient
+    expected = np.maximum(expected, 0.5) if test_case.after == "relu" else expected
     with tg.Tape() as tape:
-        tg.launch_tiled(kernel, c.grid, args, block_dim=c.threads)
+        tg.launch_tiled(kernel, test_case.grid, args, block_dim=test_case.threads)
     actual = out.numpy()
     rounded = expected.astype(actual.dtype)
     if not np.array_equal(actual, rounded):
         return f"{np.count_nonzero(actual != rounded)} of {actual.size} elements of C"
     tape.backward(grads={out: tg.array(gradient, dtype=result, device=device)})
-    slopes = passed @ b.T, a.T @ passed
-    slopes = (
-        slopes[0].reshape(stored.shape) if c.stacked else slopes[0].T if c.transposed[0] else slopes[0],
-        slopes[1].T if c.transposed[1] else slopes[1],
+    gradients = output_gradient @ b.T, a.T @ output_gradient
+    gradients = (
+        gradients[0].reshape(a_as_stored.shape)
+        if test_case.stacked
+        else gradients[0].T
+        if test_case.transposed[0]
+        else gradients[0],
+        gradients[1].T if test_case.transposed[1] else gradients[1],
     )
-    for name, slope, arguments in zip("AB", slopes, args, strict=False):
+    for name, expected_gradient, arguments in zip("AB", gradients, args, strict=False):
         # Sums are rounded to the type of the array, once for each block that adds to an element.
-        error = np.abs(arguments.grad.numpy().astype(np.float64) - slope).max() / max(
-            np.abs(slope).max(), 1.0
+        error = np.abs(arguments.grad.numpy().astype(np.float64) - expected_gradient).max() / max(
+            np.abs(expected_gradient).max(), 1.0
         )
         if error > 0.02:
             return f"the gradient of {name}: {error:.2g}"
@@ -246,23 +251,23 @@ def main() -> int:
     starts = range(options.first, options.end, BATCH)
 
     def run(first: int) -> list[list[Any]]:
-        left = end - time.monotonic()
-        return batch(first, min(first + BATCH, options.end), device, left) if left > 1 else []
+        remaining = end - time.monotonic()
+        return batch(first, min(first + BATCH, options.end), device, remaining) if remaining > 1 else []
 
     outcomes, schedules = Counter[str](), Counter[str]()
     with ThreadPoolExecutor(options.jobs) as pool:
         for rows in pool.map(run, starts):
-            for seed, failure, more in rows:
-                outcomes[failure] += 1
-                if failure in ("wrong", "failed"):
-                    print(f"seed {seed}: {failure}: {more}\n{case(seed)}")
+            for seed, outcome_word, detail in rows:
+                outcomes[outcome_word] += 1
+                if outcome_word in ("wrong", "failed"):
+                    print(f"seed {seed}: {outcome_word}: {detail}\n{case(seed)}")
                 else:
-                    schedules[more] += 1
-    for more, count in schedules.most_common(40):
-        print(f"{count:5} {more}")
+                    schedules[detail] += 1
+    for detail, count in schedules.most_common(40):
+        print(f"{count:5} {detail}")
     print(
         f"{sum(outcomes.values())} kernels: "
-        + ", ".join(f"{n} {failure}" for failure, n in sorted(outcomes.items()))
+        + ", ".join(f"{n} {outcome_word}" for outcome_word, n in sorted(outcomes.items()))
     )
     if options.end - options.first == 1:
         print(case(options.first).text)

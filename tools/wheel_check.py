@@ -50,36 +50,38 @@ def wheel(to: Path) -> Path:
     return result
 
 
-def check(python: str, environment_path: Path, folder: Path) -> str:
+def check(python: str, wheel_path: Path, folder: Path) -> str:
     """Install the wheel for a Python and run the page. Returns the version of that Python."""
-    venv, work = folder / "venv", folder / "work"
-    work.mkdir()
+    venv, work_folder = folder / "venv", folder / "work"
+    work_folder.mkdir()
     step([python, "-m", "venv", venv], folder)
-    inside = venv / "bin" / "python"
-    step([inside, *PIP, "install", f"{environment_path}[cli]"], folder)
-    runner = work / "tools" / "pages.py"
+    venv_python = venv / "bin" / "python"
+    step([venv_python, *PIP, "install", f"{wheel_path}[cli]"], folder)
+    runner = work_folder / "tools" / "pages.py"
     for name in (PAGE, "tools/pages.py", "tests/runtime/simulated_driver.py"):
-        path = work / name
+        path = work_folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((ROOT / name).read_bytes())
-    module_path = step([inside, "-c", "import tegula; print(tegula.__file__)"], work).strip()
+    module_path = step([venv_python, "-c", "import tegula; print(tegula.__file__)"], work_folder).strip()
     if not Path(module_path).is_relative_to(venv):
         raise StepFailed(f"tegula is imported from {module_path}")
-    step([inside, runner, PAGE], work, TEGULA_CACHE_DIR=str(folder / "cache"))
-    step([venv / "bin" / "tegula", "doctor"], work)
-    return step([inside, "-c", "import platform; print(platform.python_version())"], work).strip()
+    step([venv_python, runner, PAGE], work_folder, TEGULA_CACHE_DIR=str(folder / "cache"))
+    step([venv / "bin" / "tegula", "doctor"], work_folder)
+    return step([venv_python, "-c", "import platform; print(platform.python_version())"], work_folder).strip()
 
 
 def main(pythons: Sequence[str]) -> int:
-    """Check the wheel for each Python. Returns 1 if it fails for one."""
+    """Check the wheel for each Python. Returns 1 if a check fails."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        result = wheel(Path(folder))
+        wheel_path = wheel(Path(folder))
         for k, python in enumerate(pythons or [sys.executable]):
-            inner = Path(folder) / str(k)
-            inner.mkdir()
+            python_folder = Path(folder) / str(k)
+            python_folder.mkdir()
             try:
-                print(f"{result.name}: {PAGE} runs with Python {check(python, result, inner)}")
+                print(
+                    f"{wheel_path.name}: {PAGE} runs with Python {check(python, wheel_path, python_folder)}"
+                )
             except StepFailed as error:
                 failed += 1
                 print(error)

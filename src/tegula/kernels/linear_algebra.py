@@ -10,8 +10,8 @@ from tegula.kernels.operands import ConfigCache, as_array, make_allocator, needs
 
 class BatchLaunch(NamedTuple):
     """A launch of a cooperative function for each element of a batch. `allocate`: functions that allocate the results;
-    `is_empty`: whether an array has no elements. There are no outputs that could share memory with inputs
-    (`byte_ranges`)."""
+    `is_empty`: whether an array has no elements; `byte_ranges`: None, because outputs are new arrays, which share no
+    memory with inputs."""
 
     kernel: Any
     dim: tuple[int, ...]
@@ -21,35 +21,35 @@ class BatchLaunch(NamedTuple):
     byte_ranges: None = None
 
 
-def _configure(*given: Any) -> BatchLaunch:
+def _configure(*arguments: Any) -> BatchLaunch:
     """The launch for arrays, followed by None for the output, the names of the host function, of the cooperative
     function and of the arrays, and constant arguments with their types."""
-    *arrays, _, name, function, keys, constants = given
-    found = [as_array(name, key, x) for key, x in zip(keys, arrays, strict=True)]
-    device, like = found[0].device, arrays[0]
-    if any(x.device != device for x in found):
+    *arrays, _, name, function, keys, constants = arguments
+    inputs = [as_array(name, key, x) for key, x in zip(keys, arrays, strict=True)]
+    device, like = inputs[0].device, arrays[0]
+    if any(x.device != device for x in inputs):
         raise tg.LaunchError(
             f"{name}: the arrays are on several devices", "copy the arrays to one device: x.to(device)"
         )
-    made = tg.over_batches(function, found, {key: x for key, x, _ in constants}, name)
-    allocate = tuple(make_allocator(shape, dtype, like, device) for shape, dtype in made.results)
-    is_empty = not all(math.prod(x.shape) for x in found)
-    return BatchLaunch(made.kernel, made.dim, made.block_dim, allocate, is_empty)
+    batched = tg.over_batches(function, inputs, {key: x for key, x, _ in constants}, name)
+    allocate = tuple(make_allocator(shape, dtype, like, device) for shape, dtype in batched.results)
+    is_empty = not all(math.prod(x.shape) for x in inputs)
+    return BatchLaunch(batched.kernel, batched.dim, batched.block_dim, allocate, is_empty)
 
 
 launches = ConfigCache(_configure)
 
 
 def over_batches(name: str, function: str, arrays: dict[str, Any], **constants: Any) -> tuple[Any, ...]:
-    """The results of a cooperative function for each element of a batch; batch dimensions are the leading ones. Raises
+    """The results of a cooperative function for each element of a batch; the leading dimensions are the batch. Raises
     LaunchError for arrays that do not fit the function's signature. `name`: the name of the host function, for
     messages; `arrays`: the arguments by parameter, arrays of any library."""
-    given = tuple(arrays.values())
+    operands = tuple(arrays.values())
     # Constants of several types may be equal.
     constants_of_type = tuple((key, x, type(x)) for key, x in constants.items())
-    launch = launches.find(given, None, (name, function, (*arrays,), constants_of_type))
-    results = [make() for make in launch.allocate]
-    if needs_gradient(*given):
+    launch = launches.find(operands, None, (name, function, (*arrays,), constants_of_type))
+    results = [allocate() for allocate in launch.allocate]
+    if needs_gradient(*operands):
         for x in results:
             if isinstance(x, tg.array) and x.dtype.is_float:
                 x.requires_grad = True
@@ -121,7 +121,7 @@ def qr(a: Any) -> tuple[Any, Any]:
     Returns:
         q (..., M, N) and r (..., N, N), PyTorch tensors if `a` is one, else tg.arrays.
     Raises:
-        launch: `a` is not an array of matrices of floats, or `a` is wider than high.
+        launch: `a` is not an array of matrices of floats, or has more columns than rows.
     Gradient:
         recorded by tapes.
     Source:
@@ -202,8 +202,10 @@ def sort(keys: Any, descending: bool = False) -> tuple[Any, Any]:
     Source:
         Batcher (1968).
     """
-    made, places = over_batches("sort", "_tile_sort_with_indices", {"keys": keys}, descending=descending)
-    return made, places
+    sorted_keys, indices = over_batches(
+        "sort", "_tile_sort_with_indices", {"keys": keys}, descending=descending
+    )
+    return sorted_keys, indices
 
 
 def argsort(keys: Any, descending: bool = False) -> Any:
@@ -242,5 +244,5 @@ def topk(keys: Any, k: int) -> tuple[Any, Any]:
     Source:
         Batcher (1968).
     """
-    made, places = over_batches("topk", "tile_topk", {"keys": keys}, k=k)
-    return made, places
+    largest_keys, indices = over_batches("topk", "tile_topk", {"keys": keys}, k=k)
+    return largest_keys, indices
