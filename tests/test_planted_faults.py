@@ -53,7 +53,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_planted_faults_of_a_text_are_listed(tool: Any) -> None:
     changes = set()
     for kind, candidate in tool.mutation_sites("a.py", TEXT):
-        for instead in candidate.instead:
+        for instead in candidate.replacements:
             text = tool.replaced(TEXT, candidate, instead)
             ast.parse(text)
             assert len(text.splitlines()) == len(TEXT.splitlines())

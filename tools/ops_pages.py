@@ -168,8 +168,7 @@ def data() -> dict[str, Any]:
 @cache
 def names() -> list[str]:
     """The names of all functions that kernels call."""
-    public_names = {name for name in (*PUBLIC, *library()) if not name.startswith("_")}
-    return sorted({*public_names, *SPECIAL})
+    return sorted({name for name in (*PUBLIC, *library(), *SPECIAL) if not name.startswith("_")})
 
 
 def family(name: str) -> str:

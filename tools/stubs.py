@@ -53,7 +53,9 @@ def stub() -> str:
     imports = sorted(set(_imports()))
     imported_names = {line.rpartition(" as ")[2] for line in imports} | {*api.MODULES}
     special_names = sorted(
-        name for name in SPECIAL if name not in imported_names and not hasattr(builtins, name)
+        name
+        for name in SPECIAL
+        if name[0] != "_" and name not in imported_names and not hasattr(builtins, name)
     )
     functions = sorted(
         name

@@ -427,9 +427,6 @@ class vec4ui(_Element): ...
 class vec4ul(_Element): ...
 class vec4us(_Element): ...
 
-def _rolled() -> Any:
-    """_rolled"""
-
 def elect() -> Any:
     """In a role, a condition that is true in one elected thread: `if tg.elect():`.
 
