@@ -104,11 +104,12 @@ def reaching_tests(checkout: Path, arguments: Sequence[str], jobs: int, every: i
         for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
             number, test = line.split("\t", 1)
             result[int(number)].append(test)
-    return {number: _round_robin(tests, seconds) for number, tests in result.items()}
+    return {number: _interleaved_by_file(tests, seconds) for number, tests in result.items()}
 
 
-def _round_robin(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
-    """Tests in round-robin order: the cheapest of each file, then the second of each file, and so on."""
+def _interleaved_by_file(tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
+    """Tests in an order that alternates between files: the cheapest of each file, then the second of each file, and so
+    on."""
     files: defaultdict[str, list[str]] = defaultdict(list)
     for test in sorted({*tests}, key=lambda test: (seconds.get(test, 0.0), test)):
         files[test.partition("::")[0]].append(test)
