@@ -142,13 +142,6 @@ VAGUE_IN_TESTS = re.compile(
 NOT_RENAMED_YET = (
     "src/tegula/check/verifier/",
     "src/tegula/stdlib/tiles/",
-    "src/tegula/codegen/arrays.py",
-    "src/tegula/codegen/gpu/blocks.py",
-    "src/tegula/codegen/gpu/widen.py",
-    "src/tegula/codegen/lane_matmul.py",
-    "src/tegula/codegen/lane_transposes.py",
-    "src/tegula/codegen/scalar.py",
-    "src/tegula/codegen/storage.py",
     "src/tegula/kernels/linear_algebra.py",
 )
 """Files whose local variables have not been renamed yet."""

@@ -68,11 +68,11 @@ def _sums(s: State, views: list[View], indices: list[tuple[str, str]], lane: str
         for (r, c), total in zip(indices, loop.values, strict=True):
             x, y = rows[r], columns[c]
             if scalar.is_float:
-                made = elementwise(s.code, S.Fma([], []), scalar, [x, y, total], width)
+                updated = elementwise(s.code, S.Fma([], []), scalar, [x, y, total], width)
             else:
                 term = elementwise(s.code, S.Mul([], []), scalar, [x, y], width)
-                made = elementwise(s.code, S.Add([], []), scalar, [total, term], width)
-            loop.next.append(made)
+                updated = elementwise(s.code, S.Add([], []), scalar, [total, term], width)
+            loop.next.append(updated)
     return loop.results
 
 

@@ -74,10 +74,10 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
         return tuple(convert(code, x, source, op.to, width) for x in operands[0])
     if isinstance(op, Bitcast):
         return tuple(_bitcast(code, x, source, op.to, width) for x in operands[0])
-    made = tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
-    if isinstance(op, S.Min | S.Max) and source.is_int and len(made) > 1:
-        return tuple(_opaque(code, x, source, width) for x in made)
-    return made
+    results = tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
+    if isinstance(op, S.Min | S.Max) and source.is_int and len(results) > 1:
+        return tuple(_opaque(code, x, source, width) for x in results)
+    return results
 
 
 def _opaque(code: Code, x: str, dtype: DType, width: int) -> str:

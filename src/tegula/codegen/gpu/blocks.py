@@ -13,34 +13,34 @@ from tegula.ops.schedule import ClusterEnd, ClusterPeer, LaunchNext, ScheduleOp
 from tegula.passes.lanes_of_blocks import lanes_in_use
 from tegula.passes.runner import GpuCompilation
 
-MAX_TOGETHER = 8
+MAX_WARPS_PER_CTA = 8
 """The maximum number of warps of a CTA that run separate blocks."""
-SHARED_BYTES = 48 << 10
-"""The maximum number of bytes of shared memory of a CTA of several blocks."""
-ALIGNMENT, SWIZZLED = 128, 1024
+MAX_SHARED_BYTES = 48 << 10
+"""The maximum number of bytes of shared memory of a CTA that runs several blocks."""
+ALIGNMENT, SWIZZLE_ALIGNMENT = 128, 1024
 """The alignment in bytes of a block's part of shared memory, without and with swizzled buffers."""
 
 
 def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, int]:
     """The maximum number of warps in a CTA that run separate blocks, the lanes of each block, and the bytes of shared
-    memory of one block. Blocks of one warp share a CTA, because the start of a CTA takes as long as a small block.
+    memory of one block. Blocks of one warp share a CTA, because starting a CTA takes as long as running a small block.
     Blocks with hardware barriers, bulk copies or roles have a CTA each."""
-    shared = parts.shared.plan.total
+    shared_bytes = parts.shared.plan.total
     if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
-        return 1, WARP, shared
+        return 1, WARP, shared_bytes
     lanes = lanes_in_use(kernel, parts)
-    unit = (
-        SWIZZLED
+    alignment = (
+        SWIZZLE_ALIGNMENT
         if any(allocation.row_bytes for allocation in parts.shared.allocations.values())
         else ALIGNMENT
     )
-    part, count = -(-shared // unit) * unit, MAX_TOGETHER
+    part_bytes, warps = -(-shared_bytes // alignment) * alignment, MAX_WARPS_PER_CTA
     if lanes < WARP:
         # Blocks of one warp access the same offsets of their parts, which must be in different banks.
-        part += ALIGNMENT * lanes // WARP
-    while count > 1 and count * part * (WARP // lanes) > SHARED_BYTES:
-        count //= 2
-    return (count, lanes, part) if count > 1 else (1, WARP, shared)
+        part_bytes += ALIGNMENT * lanes // WARP
+    while warps > 1 and warps * part_bytes * (WARP // lanes) > MAX_SHARED_BYTES:
+        warps //= 2
+    return (warps, lanes, part_bytes) if warps > 1 else (1, WARP, shared_bytes)
 
 
 def thread_and_block(s: GpuState) -> list[str]:
@@ -157,30 +157,30 @@ def block_place(s: GpuState, op: BlockCoordinate) -> None:
     coordinate = _coordinate(s, op, _scaled_grid(s, blocks, op.scale, "i32"))
     if (numerator, denominator) != (1, 1):
         coordinate = _times(s, coordinate, numerator, "i32")
-        last = code.emit(f"sub i32 {_times(s, blocks[op.dim], denominator, 'i32')}, {numerator}")
-        coordinate = code.emit(f"call i32 @llvm.umin.i32(i32 {coordinate}, i32 {last})")
+        last_coordinate = code.emit(f"sub i32 {_times(s, blocks[op.dim], denominator, 'i32')}, {numerator}")
+        coordinate = code.emit(f"call i32 @llvm.umin.i32(i32 {coordinate}, i32 {last_coordinate})")
     s.scalars[op.result] = (coordinate,)
 
 
 def _coordinate(s: GpuState, op: BlockCoordinate, grid: Sequence[str]) -> str:
     """The coordinate of a logical block in a grid of the given lengths."""
     code, dim, raster = s.code, op.dim, op.raster
-    across = grid[-1]
+    columns = grid[-1]
     rows = grid[-2] if len(grid) > 1 else "1"
     number = code.emit(f"trunc i64 {s.i64(op.block)} to i32")
     if len(grid) > 2:
-        each = code.emit(f"mul i32 {rows}, {across}")
+        plane = code.emit(f"mul i32 {rows}, {columns}")
         if dim == 0:
-            return code.emit(f"udiv i32 {number}, {each}")
-        number = code.emit(f"urem i32 {number}, {each}")
+            return code.emit(f"udiv i32 {number}, {plane}")
+        number = code.emit(f"urem i32 {number}, {plane}")
     # The number of blocks of a group with more rows than the grid may wrap. The number is not used as a divisor, and
     # the remainder is correct modulo 2 ** 32.
-    group = code.emit(f"mul i32 {across}, {raster}")
-    nth = code.emit(f"udiv i32 {code.emit(f'udiv i32 {number}, {raster}')}, {across}")
-    first = code.emit(f"mul i32 {nth}, {raster}")
-    rest = code.emit(f"sub i32 {number}, {code.emit(f'mul i32 {nth}, {group}')}")
-    below = code.emit(f"sub i32 {rows}, {first}")
-    height = code.emit(f"call i32 @llvm.umin.i32(i32 {below}, i32 {raster})")
+    group = code.emit(f"mul i32 {columns}, {raster}")
+    group_index = code.emit(f"udiv i32 {code.emit(f'udiv i32 {number}, {raster}')}, {columns}")
+    first_row = code.emit(f"mul i32 {group_index}, {raster}")
+    index_in_group = code.emit(f"sub i32 {number}, {code.emit(f'mul i32 {group_index}, {group}')}")
+    remaining_rows = code.emit(f"sub i32 {rows}, {first_row}")
+    group_rows = code.emit(f"call i32 @llvm.umin.i32(i32 {remaining_rows}, i32 {raster})")
     if dim == len(grid) - 1:
-        return code.emit(f"udiv i32 {rest}, {height}")
-    return code.emit(f"add i32 {first}, {code.emit(f'urem i32 {rest}, {height}')}")
+        return code.emit(f"udiv i32 {index_in_group}, {group_rows}")
+    return code.emit(f"add i32 {first_row}, {code.emit(f'urem i32 {index_in_group}, {group_rows}')}")

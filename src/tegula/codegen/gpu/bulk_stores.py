@@ -30,7 +30,7 @@ from tegula.passes.bulk_access import box_of_rows
 from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
-HALF = 64
+TRANSPOSED_COLUMNS = 64
 """The number of columns per wgmma of a warp group, a quarter per warp, if the matmul is computed as its transpose."""
 
 
@@ -45,45 +45,50 @@ def bulk_store(s: GpuState, op: BulkStore) -> None:
     copies //= groups
     writer = (_TransposedPieces if op.transposed else _Pieces)(s, staging, tile)
     code = s.code
-    number = s.warp_group
-    high, wide = writer.group_tile
-    down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {writer.across}')}, {high}")
-    across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
+    warp_group = s.warp_group
+    group_rows, group_columns = writer.group_tile
+    first_row = code.emit(f"mul i32 {s.first(f'udiv i32 {warp_group}, {writer.across}')}, {group_rows}")
+    first_column = code.emit(f"mul i32 {s.first(f'urem i32 {warp_group}, {writer.across}')}, {group_columns}")
     first = [s.scalar(v) for v in indices[:-1]]
-    left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(indices[-1]))}, {across_at}")
+    column_offset = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(indices[-1]))}, {first_column}")
     adds = bool(op.adds)
     elements = scalar_of(t.dtype).name if adds else BITS
     box = box_of_rows(t.shape, (rows, columns))
     assert box is not None and isinstance(view, SwizzledView)
-    map_at = tensor_map(s, array, box, view.row_bytes, elements)
+    map_address = tensor_map(s, array, box, view.row_bytes, elements)
     # Copies of earlier stores to the same elements may be in flight.
     wait_for_copies(s, 0, read=False)
-    _sync(s, number)
-    for k, (i, j) in enumerate((i, j) for i in range(high // rows) for j in range(wide // columns)):
+    _sync(s, warp_group)
+    for k, (i, j) in enumerate(
+        (i, j) for i in range(group_rows // rows) for j in range(group_columns // columns)
+    ):
         if k >= copies:
             wait_for_copies(s, copies - 1, read=True)
-            _sync(s, number)
-        slot = code.emit(f"add i32 {code.emit(f'mul i32 {number}, {copies}')}, {k % copies}")
+            _sync(s, warp_group)
+        slot = code.emit(f"add i32 {code.emit(f'mul i32 {warp_group}, {copies}')}, {k % copies}")
         slot64 = code.emit(f"zext nneg i32 {slot} to i64")
         writer.write(slot64, i, j)
         fence_async(s, op)
-        _sync(s, number)
+        _sync(s, warp_group)
         source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
-        row = code.emit(f"add i32 {down_at}, {rows * i}")
-        coordinates = [*_at_row(s, t.shape, first, row), code.emit(f"add i32 {left}, {columns * j}")]
+        row = code.emit(f"add i32 {first_row}, {rows * i}")
+        coordinates = [
+            *_row_coordinates(s, t.shape, first, row),
+            code.emit(f"add i32 {column_offset}, {columns * j}"),
+        ]
         single_thread = code.emit(
-            f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
+            f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_thread_in_warp_group(s)}, {WARP}')}"
         )
 
         def start(source: str = source, coordinates_of_row: list[str] = coordinates) -> None:
-            start_store(s, array, map_at, source, coordinates_of_row, adds)
+            start_store(s, array, map_address, source, coordinates_of_row, adds)
             asm(s, "cp.async.bulk.commit_group;", [])
 
         emit_if(s, single_thread, start)
 
 
-def _at_row(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> list[str]:
-    """The index in the array of a row of a tile that starts at `first`, without the last dimension."""
+def _row_coordinates(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> list[str]:
+    """The coordinates in the array of a row of a tile at `first`, without the last dimension."""
     code, coordinates = s.code, list(first)
     for d in range(len(first)):
         index = row
@@ -95,7 +100,7 @@ def _at_row(s: GpuState, shape: tuple[int, ...], first: list[str], row: str) -> 
     return coordinates
 
 
-def _of_warp_group(s: GpuState) -> str:
+def _thread_in_warp_group(s: GpuState) -> str:
     """The index of the thread in its warp group."""
     return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
 
@@ -115,15 +120,15 @@ class _Pieces:
         t, piece = tile.type, staging.type
         assert isinstance(t, TileType) and isinstance(piece, BufType)
         tile_rows, columns = t.rows.shape
-        _, self.across, high, wide = wgmma_group_tile((tile_rows, columns), s.group.warp_groups)
+        _, self.across, mmas_m, mmas_n = wgmma_group_tile((tile_rows, columns), s.group.warp_groups)
         self.s, self.staging, self.group_tile, self.per = (
             s,
             staging,
-            (64 * high, 8 * wide),
+            (64 * mmas_m, 8 * mmas_n),
             piece.shape[2] // 8,
         )
         registers = s.held[tile]
-        self.pairs = _paired(s, scalar_of(t.dtype), zip(registers[::2], registers[1::2], strict=True))
+        self.pairs = _pack_pairs(s, scalar_of(t.dtype), zip(registers[::2], registers[1::2], strict=True))
 
     def write(self, slot: str, i: int, j: int) -> None:
         first = 2 * (j * self.per + self.group_tile[1] // 8 * i)
@@ -138,14 +143,16 @@ def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -
     if dtype.bits == 16:
         _store_matrices(s, staging, slot, pairs)
         return
-    warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
+    warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_thread_in_warp_group(s)}, {WARP}')}, 16")
     lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
     row = s.first_wide(f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
     column = s.first_wide(f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
     t = vector_of(memory_type(dtype), 2)
     for k, pair in enumerate(pairs):
-        at = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
-        s.code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
+        index = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
+        s.code.line(
+            f"store {t} {pair}, ptr {s.memory.at(view, index)}, align {2 * element_bytes(view.dtype)}"
+        )
 
 
 def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
@@ -156,16 +163,18 @@ def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]
     the matmuls need."""
     view, code = s.buffers[staging], s.code
     t = vector_of(memory_type(scalar_of(view.dtype)), 2)
-    lane_address = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
-    of_warp = code.emit(f"shl i32 {code.emit(f'lshr i32 {lane_address}, 5')}, 4")
-    down = code.emit(f"or disjoint i32 {of_warp}, {code.emit(f'and i32 {lane_address}, 15')}")
-    across = code.emit(f"lshr i32 {code.emit(f'and i32 {lane_address}, 16')}, 1")
-    row, right = (code.emit(f"zext nneg i32 {x} to i64") for x in (down, across))
+    lane_address = code.emit(
+        f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_thread_in_warp_group(s)})'
+    )
+    warp_row = code.emit(f"shl i32 {code.emit(f'lshr i32 {lane_address}, 5')}, 4")
+    lane_row = code.emit(f"or disjoint i32 {warp_row}, {code.emit(f'and i32 {lane_address}, 15')}")
+    lane_column = code.emit(f"lshr i32 {code.emit(f'and i32 {lane_address}, 16')}, 1")
+    row, column = (code.emit(f"zext nneg i32 {x} to i64") for x in (lane_row, lane_column))
     for k in range(0, len(pairs), 4):
         packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
-        at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
+        address = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(column, str(k // 4 * 16))]))
         text = "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [$0], {$1, $2, $3, $4};"
-        asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])
+        asm(s, text, [("r", "i32", address), *(("r", "i32", x) for x in packed)])
 
 
 class _TransposedPieces:
@@ -180,26 +189,26 @@ class _TransposedPieces:
         self.s, self.view, self.group_tile = s, s.buffers[staging], (tile_rows, columns // self.across)
         _, self.rows, self.columns = piece.shape
         registers = s.held[tile]
-        fours = (registers[k : k + 4] for k in range(0, len(registers), 4))
-        columns = (pair for a, b, c, d in fours for pair in ((a, c), (b, d)))
-        self.pairs = _paired(s, scalar_of(t.dtype), columns)
+        quadruples = (registers[k : k + 4] for k in range(0, len(registers), 4))
+        columns = (pair for a, b, c, d in quadruples for pair in ((a, c), (b, d)))
+        self.pairs = _pack_pairs(s, scalar_of(t.dtype), columns)
 
     def write(self, slot: str, i: int, j: int) -> None:
         s = self.s
-        half, first = divmod(self.columns * j, HALF)
-        if self.columns == HALF:
+        half, first = divmod(self.columns * j, TRANSPOSED_COLUMNS)
+        if self.columns == TRANSPOSED_COLUMNS:
             self._write(slot, i, half, first)
             return
-        warp = s.first(f"udiv i32 {_of_warp_group(s)}, {WARP}")
+        warp = s.first(f"udiv i32 {_thread_in_warp_group(s)}, {WARP}")
         part = s.first(f"lshr i32 {warp}, 1")
         is_own_part = s.code.emit(f"icmp eq i32 {part}, {first // self.columns}")
         emit_if(s, is_own_part, lambda: self._write(slot, i, half, first))
 
     def _write(self, slot: str, i: int, half: int, first: int) -> None:
-        """Store two pairs for each 8 rows. `first`: the first of the half's columns that belong to the piece."""
+        """Store two pairs for each 8 rows. `first`: the first column of the piece, relative to the half."""
         s, dtype = self.s, scalar_of(self.view.dtype)
         t, align = vector_of(memory_type(dtype), 2), 2 * element_bytes(dtype)
-        warp_column = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
+        warp_column = s.first(f"mul i32 {s.first(f'udiv i32 {_thread_in_warp_group(s)}, {WARP}')}, 16")
         lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
         pair = s.first(f"shl i32 {s.first(f'lshr i32 {lane}, 2')}, 1")
         column = s.memory.add(s.first_wide(f"add i32 {warp_column}, {pair}"), str(-first))
@@ -207,16 +216,16 @@ class _TransposedPieces:
         count = self.rows // 8 * 2
         start = self.group_tile[0] // 8 * 2 * half + count * i
         for k, pair in enumerate(self.pairs[start : start + count]):
-            at = [slot, s.memory.add(row, str(k // 2 * 8 + k % 2)), column]
-            s.code.line(f"store {t} {pair}, ptr {s.memory.at(self.view, at)}, align {align}")
+            index = [slot, s.memory.add(row, str(k // 2 * 8 + k % 2)), column]
+            s.code.line(f"store {t} {pair}, ptr {s.memory.at(self.view, index)}, align {align}")
 
 
-def _paired(s: GpuState, dtype: DType, registers: Iterable[tuple[Components, Components]]) -> list[str]:
+def _pack_pairs(s: GpuState, dtype: DType, registers: Iterable[tuple[Components, Components]]) -> list[str]:
     """Adjacent values as vectors of two. Emitted before the branch, so that LLVM fuses rounding and packing of two
     values into one instruction."""
-    code, one = s.code, memory_type(dtype)
+    code, scalar_type = s.code, memory_type(dtype)
     words: list[str] = []
     for (a,), (b,) in registers:
-        pair = code.emit(f"insertelement <2 x {one}> poison, {one} {a}, i32 0")
-        words.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
+        pair = code.emit(f"insertelement <2 x {scalar_type}> poison, {scalar_type} {a}, i32 0")
+        words.append(code.emit(f"insertelement <2 x {scalar_type}> {pair}, {scalar_type} {b}, i32 1"))
     return words

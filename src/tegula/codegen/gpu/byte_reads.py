@@ -20,28 +20,28 @@ def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
     """Whether `matrices` can read a tile: bytes that are contiguous along rows, for a matmul that is computed as its
     transpose."""
     groups = s.group.warp_groups
-    if not groups or not _of_bytes(view) or not view.contiguous:
+    if not groups or not _has_byte_elements(view) or not view.contiguous:
         return False
     rows, columns = view.shape
-    units = isinstance(view, SwizzledView) or view.strides[0] % COLUMNS == 0
+    has_aligned_rows = isinstance(view, SwizzledView) or view.strides[0] % COLUMNS == 0
     fits = rows % ROWS == 0 and columns % (HALF * groups) == 0
-    return units and fits and layout == wgmma_transposed((rows, columns), groups)
+    return has_aligned_rows and fits and layout == wgmma_transposed((rows, columns), groups)
 
 
 def reads_pairs(view: View, layout: Layout) -> bool:
     """Whether `pairs` can read a tile: bytes in a layout with two pairs of adjacent elements per register."""
-    if not _of_bytes(view) or any(layout.padded(d) for d in (0, 1)) or layout.register_count % 4:
+    if not _has_byte_elements(view) or any(layout.padded(d) for d in (0, 1)) or layout.register_count % 4:
         return False
     first = layout.registers[0]
-    return (first.size, first.stride) == (2, 1) and _runs_along(view, first.dim)
+    return (first.size, first.stride) == (2, 1) and _is_contiguous_along(view, first.dim)
 
 
-def _of_bytes(view: View) -> bool:
+def _has_byte_elements(view: View) -> bool:
     t = view.dtype
     return len(view.shape) == 2 and components(t) == element_bytes(t) == 1 and not scalar_of(t).is_bool
 
 
-def _runs_along(view: View, dim: int) -> bool:
+def _is_contiguous_along(view: View, dim: int) -> bool:
     """Whether a dimension is contiguous, in rows of an even number of bytes."""
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1
@@ -52,27 +52,27 @@ def matrices(s: GpuState, view: View) -> Registers:
     """Read a tile by ldmatrix with two bytes as one element: each lane provides the address of one of 32 rows of 16
     columns, and receives two adjacent bytes from each of two consecutive rows, every eight rows."""
     code, (rows, columns) = s.code, view.shape
-    high = columns // (HALF * s.group.warp_groups)
-    row, column = s.first_wide(f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
+    mmas_m = columns // (HALF * s.group.warp_groups)
+    row, column = s.first_wide(f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, mmas_m)
     registers = list[Components]()
     t, name = "{ i32, i32, i32, i32 }", "@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3"
-    for i in range(high):
+    for i in range(mmas_m):
         for k in range(0, rows, ROWS):
-            at = s.memory.at(view, [s.memory.add(row, str(k)), s.memory.add(column, str(HALF * i))])
-            pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
-            four = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
+            address = s.memory.at(view, [s.memory.add(row, str(k)), s.memory.add(column, str(HALF * i))])
+            pointer = code.emit(f"addrspacecast ptr {address} to ptr addrspace(3)")
+            words = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
             for n in range(4):
                 # The layout orders the rows of a column first.
-                registers += _bytes(s, code.emit(f"extractvalue {t} {four}, {n}"), (0, 2, 1, 3))
+                registers += _bytes(s, code.emit(f"extractvalue {t} {words}, {n}"), (0, 2, 1, 3))
     return registers
 
 
-def _first_column(s: GpuState, high: int) -> str:
+def _first_column(s: GpuState, mmas_m: int) -> str:
     """The first column of the thread's warp, as i64."""
     warp = s.first(f"lshr i32 {s.lane32}, 5")
-    inside = s.first(f"shl i32 {s.first(f'and i32 {warp}, 3')}, 4")
-    group = s.first(f"mul i32 {s.first(f'lshr i32 {warp}, 2')}, {HALF * high}")
-    return s.first_wide(f"add i32 {inside}, {group}")
+    offset_in_group = s.first(f"shl i32 {s.first(f'and i32 {warp}, 3')}, 4")
+    group = s.first(f"mul i32 {s.first(f'lshr i32 {warp}, 2')}, {HALF * mmas_m}")
+    return s.first_wide(f"add i32 {offset_in_group}, {group}")
 
 
 def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
@@ -89,9 +89,9 @@ def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
 
 
 def _bytes(s: GpuState, word: str, order: Sequence[int]) -> Registers:
-    four, registers = s.code.emit(f"bitcast i32 {word} to <4 x i8>"), Registers()
+    vector, registers = s.code.emit(f"bitcast i32 {word} to <4 x i8>"), Registers()
     for k in order:
-        byte = s.code.emit(f"extractelement <4 x i8> {four}, i32 {k}")
-        s.code.bytes_of[byte] = four, k
+        byte = s.code.emit(f"extractelement <4 x i8> {vector}, i32 {k}")
+        s.code.bytes_of[byte] = vector, k
         registers.append((byte,))
     return registers

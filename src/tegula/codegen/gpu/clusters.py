@@ -38,16 +38,16 @@ def of_cluster(barrier: Value) -> bool:
 
 def cluster_end(s: GpuState, op: ClusterEnd) -> None:
     """Lower `cluster.end`: the operand rounded up to a multiple of the cluster size."""
-    code, (t, size, last) = s.code, _size(s, op)
-    above = code.emit(f"add {t} {s.scalar(op.number)}, {last}")
-    s.scalars[op.result] = (code.emit(f"and {t} {above}, {code.emit(f'sub {t} 0, {size}')}"),)
+    code, (t, size, size_minus_1) = s.code, _size(s, op)
+    rounded_up = code.emit(f"add {t} {s.scalar(op.number)}, {size_minus_1}")
+    s.scalars[op.result] = (code.emit(f"and {t} {rounded_up}, {code.emit(f'sub {t} 0, {size}')}"),)
 
 
 def cluster_peer(s: GpuState, op: ClusterPeer) -> None:
     """Lower `cluster.peer`: the operand with its lowest bit flipped, because the first index of a cluster is even; the
     operand itself without clusters."""
-    t, _, last = _size(s, op)
-    s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {last}"),)
+    t, _, size_minus_1 = _size(s, op)
+    s.scalars[op.result] = (s.code.emit(f"xor {t} {s.scalar(op.number)}, {size_minus_1}"),)
 
 
 def _size(s: GpuState, op: Op) -> tuple[str, str, str]:

@@ -45,8 +45,9 @@ class GpuCode:
         return self.shared_bytes * self.together
 
     def check_registers(self, assembled: int) -> None:
-        """InternalError if code assembled for `assembled` registers per thread cannot change them as its roles do:
-        `setmaxnreg.dec` must lower and `.inc` raise the number, and only released registers can be added."""
+        """Raise InternalError if the roles cannot change the number of registers of code that was assembled for
+        `assembled` registers per thread: `setmaxnreg.dec` must lower the number, `.inc` must raise it, and only
+        released registers can be added."""
         if not self.budgets:
             return
         if assembled != self.start_registers:

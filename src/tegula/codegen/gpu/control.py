@@ -14,7 +14,7 @@ from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
 from tegula.types import TileType, components, scalar_of
 
-UNROLLED, LINES = 16, 3072
+MAX_UNROLLED_TRIPS, MAX_UNROLLED_LINES = 16, 3072
 """The maximum trip count of a loop that LLVM may unroll, and the maximum number of lines of its unrolled text: longer
 code compiles slowly and does not fit the instruction cache."""
 
@@ -41,7 +41,7 @@ def reconverge(s: GpuState) -> None:
 
 @contextmanager
 def diverging(s: GpuState) -> Iterator[None]:
-    """Code in which threads of a warp may diverge; they reconverge at its end."""
+    """A context for code in which threads of a warp may diverge; the threads reconverge at the end."""
     begin = s.code.block
     with s.divergent_code():
         yield
@@ -52,11 +52,11 @@ def diverging(s: GpuState) -> Iterator[None]:
 def emit_if(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     """Emit code that runs only in threads with a true condition."""
 
-    def none() -> list[str]:
+    def act_without_results() -> list[str]:
         act()
         return []
 
-    run_conditionally(s, condition, [], none, [])
+    run_conditionally(s, condition, [], act_without_results, [])
 
 
 def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
@@ -102,25 +102,27 @@ def select_branch(
     then: Callable[[], list[str]],
     other: Callable[[], list[str]],
 ) -> list[str]:
-    """The registers that one of two branches returns. If all threads take the same branch but diverge inside, they
-    reconverge at its end, because ptxas assumes convergence afterwards but does not ensure it if both branches end in
-    one block (docs/design/034)."""
+    """The registers that one of two branches returns. If threads diverge inside a branch, they reconverge at its end,
+    because ptxas assumes convergence after the join but does not ensure it if both branches end in one block
+    (docs/design/034)."""
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)
     results: list[list[str]] = []
-    ends: list[str] = []
+    last_blocks: list[str] = []
     for label, act in zip(labels, (then, other), strict=True):
         code.define_label(label)
-        before, s.diverged = s.diverged, False
+        was_diverged, s.diverged = s.diverged, False
         results.append(act())
         if s.diverged:
             reconverge(s)
-        s.diverged |= before
-        ends.append(code.block)
+        s.diverged |= was_diverged
+        last_blocks.append(code.block)
         code.jump(done)
     code.define_label(done)
-    return [code.phi(t, (a, ends[0]), (b, ends[1])) for t, a, b in zip(types, *results, strict=True)]
+    return [
+        code.phi(t, (a, last_blocks[0]), (b, last_blocks[1])) for t, a, b in zip(types, *results, strict=True)
+    ]
 
 
 def _if(s: GpuState, op: If, body: Body) -> None:
@@ -139,11 +141,11 @@ def _if(s: GpuState, op: If, body: Body) -> None:
 
 
 def _bind(s: GpuState, values: list[Value], registers: list[str]) -> None:
-    at = 0
+    position = 0
     for v in values:
         n = len(s.types(v))
-        s.bind(v, registers[at : at + n])
-        at += n
+        s.bind(v, registers[position : position + n])
+        position += n
 
 
 class _Carried:
@@ -174,11 +176,11 @@ class _Carried:
         if not pair:
             return flat
         words: list[str] = []
-        one = pair.removeprefix("<2 x ").removesuffix(">")
+        scalar_type = pair.removeprefix("<2 x ").removesuffix(">")
         for a, b in zip(flat[::2], flat[1::2], strict=True):
-            joined_halves = emit(f"insertelement {pair} poison, {one} {a}, i32 0")
-            joined_halves = emit(f"insertelement {pair} {joined_halves}, {one} {b}, i32 1")
-            words.append(emit(f"bitcast {pair} {joined_halves} to i32"))
+            vector = emit(f"insertelement {pair} poison, {scalar_type} {a}, i32 0")
+            vector = emit(f"insertelement {pair} {vector}, {scalar_type} {b}, i32 1")
+            words.append(emit(f"bitcast {pair} {vector} to i32"))
         return words
 
     def _halves(self, name: str, pair: str) -> list[str]:
@@ -191,11 +193,11 @@ class _Carried:
     def phis(self, before: str, yielded: list[Value]) -> list[str]:
         """The phi instructions of the loop header, after the body has been lowered."""
         s = self.s
-        following = [x for v, pair in zip(yielded, self.pairs, strict=True) for x in self._packed(v, pair)]
+        next_values = [x for v, pair in zip(yielded, self.pairs, strict=True) for x in self._packed(v, pair)]
         last = s.code.block
         return [
             f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]"
-            for name, t, a, b in zip(self.names, self.types, self.start, following, strict=True)
+            for name, t, a, b in zip(self.names, self.types, self.start, next_values, strict=True)
         ] + self.split
 
 
@@ -214,52 +216,64 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     start, step = s.scalar(op.start), s.scalar(op.step)
     count = trips(s, op)
     carried = _Carried(s, op.initial, op.entries, op.results)
-    head, inner, done, before = code.label("for"), code.label("trip"), code.label("endfor"), code.block
-    code.jump(head)
-    code.define_label(head)
-    index, trip, at = code.fresh("n"), code.fresh("n"), len(code.lines)
+    loop_label, body_label, done_label, before = (
+        code.label("for"),
+        code.label("trip"),
+        code.label("endfor"),
+        code.block,
+    )
+    code.jump(loop_label)
+    code.define_label(loop_label)
+    index, trip, phi_line = code.fresh("n"), code.fresh("n"), len(code.lines)
     code.line("")
-    code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
-    code.define_label(inner)
+    code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), body_label, done_label)
+    code.define_label(body_label)
     s.scalars[op.index] = (index,)
     saved, begin = dict(s.in_bounds), s.length()
     body(region)
     s.in_bounds = saved
-    lines, number = s.length() - begin, _known_trips(op)
-    short = not op.rolled and number <= UNROLLED and number * lines <= LINES
-    if short and number:
-        s.repeated += (number - 1) * lines
-    following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
+    lines, trip_count = s.length() - begin, _known_trips(op)
+    may_unroll = (
+        not op.rolled and trip_count <= MAX_UNROLLED_TRIPS and trip_count * lines <= MAX_UNROLLED_LINES
+    )
+    if may_unroll and trip_count:
+        s.repeated += (trip_count - 1) * lines
+    next_index, next_trip = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
     phis = [
-        f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
-        f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
+        f"  {index} = phi {t} [ {start}, %{before} ], [ {next_index}, %{code.block} ]",
+        f"  {trip} = phi {t} [ 0, %{before} ], [ {next_trip}, %{code.block} ]",
     ]
-    code.lines[at] = "\n".join(phis + carried.phis(before, region.yielded))
-    code.line(f"br label %{head}{s.rolled(short)}")
-    code.define_label(done)
+    code.lines[phi_line] = "\n".join(phis + carried.phis(before, region.yielded))
+    code.line(f"br label %{loop_label}{s.rolled(may_unroll)}")
+    code.define_label(done_label)
 
 
 def _known_trips(op: For) -> int:
-    """The trip count of a loop; more than UNROLLED if it is not a constant."""
+    """The trip count of a loop; more than MAX_UNROLLED_TRIPS if it is not a constant."""
     known = [v.owner.value for v in op.bounds if isinstance(v.owner, S.Const)]
-    return len(range(*known)) if len(known) == 3 else UNROLLED + 1
+    return len(range(*known)) if len(known) == 3 else MAX_UNROLLED_TRIPS + 1
 
 
 def _while(s: GpuState, op: While, body: Body) -> None:
     code = s.code
     condition, region = op.condition, op.body
     carried = _Carried(s, op.initial, op.entries, op.results)
-    head, inner, done, before = code.label("while"), code.label("trip"), code.label("endwhile"), code.block
-    code.jump(head)
-    code.define_label(head)
-    at = len(code.lines)
+    loop_label, body_label, done_label, before = (
+        code.label("while"),
+        code.label("trip"),
+        code.label("endwhile"),
+        code.block,
+    )
+    code.jump(loop_label)
+    code.define_label(loop_label)
+    phi_line = len(code.lines)
     code.line("")
     saved = dict(s.in_bounds)
     body(condition)
-    code.branch(s.scalar(condition.yielded[0]), inner, done)
-    code.define_label(inner)
+    code.branch(s.scalar(condition.yielded[0]), body_label, done_label)
+    code.define_label(body_label)
     body(region)
     s.in_bounds = saved
-    code.lines[at] = "\n".join(carried.phis(before, region.yielded))
-    code.line(f"br label %{head}{s.rolled()}")
-    code.define_label(done)
+    code.lines[phi_line] = "\n".join(carried.phis(before, region.yielded))
+    code.line(f"br label %{loop_label}{s.rolled()}")
+    code.define_label(done_label)

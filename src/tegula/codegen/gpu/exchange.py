@@ -27,7 +27,8 @@ def shuffle(s: GpuState, value: str, dtype: DType, mode: str, operand: str, clam
     clamp = clamp or str((WARP - min(s.block_lanes, WARP)) << 8 | WARP - 1)
     t, code = register_type(dtype, 1), s.code
     if t == "float":
-        # PTX has only shuffles of 32 bits, but LLVM would negate the bits of an integer by an instruction of their own.
+        # PTX has only shuffles of 32 bits. The float is not cast to an integer, because LLVM would then negate it by a
+        # separate instruction.
         return code.emit(
             f"call float @llvm.nvvm.shfl.sync.{mode}.f32(i32 {ALL}, float {value}, i32 {operand}, i32 {clamp})"
         )
@@ -86,7 +87,7 @@ def combination(s: GpuState, region: Region) -> Combine:
 
 
 def identity(region: Region, dtype: ElementType) -> str | None:
-    """The neutral scalar of a combiner that is a single op on its two arguments; None if none is known."""
+    """The neutral scalar of a combiner that is a single op on its two arguments; None for any other combiner."""
     if len(region.ops) != 2 or sorted(map(id, region.ops[0].operands)) != sorted(map(id, region.args)):
         return None
     scalar, kind = scalar_of(dtype), type(region.ops[0])
@@ -99,11 +100,11 @@ def identity(region: Region, dtype: ElementType) -> str | None:
     if kind is S.And:
         return constant(scalar, 1 if scalar.is_bool else -1)
     if kind in (S.Min, S.Max):
-        return _loser(scalar, kind is S.Min)
+        return _neutral_extreme(scalar, kind is S.Min)
     return None
 
 
-def _loser(scalar: DType, smallest: bool) -> str | None:
+def _neutral_extreme(scalar: DType, smallest: bool) -> str | None:
     """The neutral scalar of min or max: NaN for floats."""
     if scalar.is_float:
         return constant(scalar, float("nan"))
@@ -119,8 +120,8 @@ def _select(s: GpuState, ok: str, a: Components, b: Components, dtype: ElementTy
 
 
 class _Reducer:
-    """Combines values, some of which may be absent: an absent value is replaced by the neutral element of the
-    combination, if it has one; otherwise each value carries a presence flag."""
+    """Combines values, some of which may be absent: absent values are replaced by the neutral element of the
+    combination; without a neutral element, each value has a presence flag."""
 
     def __init__(self, s: GpuState, region: Region, dtype: ElementType) -> None:
         self.s, self.dtype, self.region = s, dtype, region
@@ -138,17 +139,21 @@ class _Reducer:
             return self.combine(x, y), "true"
         s, code = self.s, self.s.code
         types = [register_type(scalar_of(self.dtype), 1)] * len(x)
-        single = _select(s, has_x, x, y, self.dtype)
+        present_value = _select(s, has_x, x, y, self.dtype)
         has_both = code.emit(f"and i1 {has_x}, {has_y}")
-        combined = run_conditionally(s, has_both, types, lambda: list(self.combine(x, y)), list(single))
+        combined = run_conditionally(
+            s, has_both, types, lambda: list(self.combine(x, y)), list(present_value)
+        )
         return tuple(combined), code.emit(f"or i1 {has_x}, {has_y}")
 
     def across(self, a: tuple[Components, str], distance: int) -> tuple[Components, str]:
         """The value combined with the value of the thread at xor distance `distance`, a power of two."""
-        x, has = a
-        other = shuffled(self.s, x, self.dtype, "bfly", str(distance))
-        other_has = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(distance))
-        return self.join(a, (other, other_has))
+        x, is_present = a
+        other_value = shuffled(self.s, x, self.dtype, "bfly", str(distance))
+        other_is_present = (
+            is_present if is_present == "true" else shuffle(self.s, is_present, bool_, "bfly", str(distance))
+        )
+        return self.join(a, (other_value, other_is_present))
 
     @property
     def instruction(self) -> str | None:
@@ -193,23 +198,23 @@ def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
         reducer = _Reducer(s, reduction.region, t.dtype)
         groups: dict[tuple[int, ...], list[int]] = {}
         for r in range(layout.register_count):
-            at = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
-            groups.setdefault(at, []).append(r)
+            index = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
+            groups.setdefault(index, []).append(r)
         values = [
             [reducer.with_neutral(registers[r], reduction.checked(r)) for r in group]
             for group in groups.values()
         ]
-        sums.append([_tree(reducer, each) for each in values])
+        sums.append([_combine_as_tree(reducer, values_of_group) for values_of_group in values])
         chains.append((reducer, lane_steps(layout, dims)))
-    is_vectorised = [_takes_one_instruction(reducer, steps) for reducer, steps in chains]
-    for at, (reducer, _) in enumerate(chains):
-        if is_vectorised[at]:
-            sums[at] = [(reducer.whole_warp(parts), has) for parts, has in sums[at]]
+    takes_one_instruction = [_takes_one_instruction(reducer, steps) for reducer, steps in chains]
+    for index, (reducer, _) in enumerate(chains):
+        if takes_one_instruction[index]:
+            sums[index] = [(reducer.whole_warp(parts), has) for parts, has in sums[index]]
     for k in range(max(len(steps) for _, steps in chains)):
-        for at, (reducer, steps) in enumerate(chains):
-            if k < len(steps) and not is_vectorised[at]:
-                sums[at] = [reducer.across(parts, steps[k]) for parts in sums[at]]
-    return [[parts for parts, _ in each] for each in sums]
+        for index, (reducer, steps) in enumerate(chains):
+            if k < len(steps) and not takes_one_instruction[index]:
+                sums[index] = [reducer.across(parts, steps[k]) for parts in sums[index]]
+    return [[parts for parts, _ in values_of_group] for values_of_group in sums]
 
 
 def partial_reduce(s: GpuState, op: PartialReduce) -> None:
@@ -220,12 +225,12 @@ def partial_reduce(s: GpuState, op: PartialReduce) -> None:
         assert isinstance(t, TileType)
         return lambda r: s.holds(layout, r, t.partial)
 
-    each = zip(op.operands, op.axes, op.regions, strict=True)
-    reduced_values = reduced(s, [Reduction(v, axis, region, checked(v)) for v, axis, region in each])
+    entries = zip(op.operands, op.axes, op.regions, strict=True)
+    reduced_values = reduced(s, [Reduction(v, axis, region, checked(v)) for v, axis, region in entries])
     s.held.update(zip(op.results, reduced_values, strict=True))
 
 
-def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:
+def _combine_as_tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:
     """The combination of all values as a balanced tree, which shortens the dependence chain."""
     while len(values) > 1:
         pairs = [reducer.join(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
@@ -234,7 +239,7 @@ def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Comp
 
 
 def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
-    """The xor distances between the lanes of a warp that hold elements differing along `dims` only."""
+    """The xor distances between the lanes of a warp whose elements differ only along `dims`."""
     steps: list[int] = []
     period = 1
     for mode in layout.warp_modes[0]:

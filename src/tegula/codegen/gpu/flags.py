@@ -1,5 +1,5 @@
-"""Scalarised lowering of bool vectors that only feed `vec.bits`: the expression tree of each component is emitted as a
-whole, so that only one component's intermediate results are live."""
+"""Scalarised lowering of bool vectors whose only uses are `vec.bits`: the expression tree of each component is emitted
+separately, so that only the intermediate results of one component are live."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ class Flags:
     def wait(self, op: Op) -> bool:
         """Whether the lowering of an op is deferred to its `vec.bits` user."""
         if op not in self._cached:
-            self._cached[op] = self._serves(op)
+            self._cached[op] = self._is_deferrable(op)
         return self._cached[op]
 
-    def _serves(self, op: Op) -> bool:
+    def _is_deferrable(self, op: Op) -> bool:
         if not isinstance(op, Elementwise | Select) or not isinstance(op.result.type, VecType):
             return False
         users = [user for user, _ in self.users.get(op.result, ())]
         are_bools = all(v.type == bool_ or isinstance(v.type, VecType) for v in op.operands)
-        return are_bools and bool(users) and all(u.parent is op.parent and self._for_bits(u) for u in users)
+        return (
+            are_bools and bool(users) and all(u.parent is op.parent and self._leads_to_bits(u) for u in users)
+        )
 
-    def _for_bits(self, op: Op) -> bool:
+    def _leads_to_bits(self, op: Op) -> bool:
         return isinstance(op, VecBits) or self.wait(op)
 
     def bits(self, op: VecBits) -> Components:

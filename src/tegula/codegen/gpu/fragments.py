@@ -103,12 +103,16 @@ def loader(s: GpuState, side: FragmentSide, fragments: Fragments) -> Matrices | 
     contiguous and aligned, and K is a multiple of the instruction's depth; otherwise a loader of single elements."""
     view, size = side.view, element_bytes(side.view.dtype)
     is_full = view.shape[side.along] % fragments.depth == 0
-    as_they_are = size * 8 == fragments.bits and fragments.bits <= WORD and not _widens(side)
-    per = UNIT_BYTES // size
-    if is_full and as_they_are and is_aligned(s, side.value):
-        if _runs_along(view, side.along, size):
+    needs_no_conversion = size * 8 == fragments.bits and fragments.bits <= WORD and not _widens(side)
+    elements_per_unit = UNIT_BYTES // size
+    if is_full and needs_no_conversion and is_aligned(s, side.value):
+        if _is_contiguous_along(view, side.along, size):
             return Matrices(s, side, fragments, transposed=False)
-        if size == 2 and _runs_along(view, side.across, size) and view.shape[side.across] % per == 0:
+        if (
+            size == 2
+            and _is_contiguous_along(view, side.across, size)
+            and view.shape[side.across] % elements_per_unit == 0
+        ):
             return Matrices(s, side, fragments, transposed=True)
     return Elements(s, side, fragments)
 
@@ -119,7 +123,7 @@ def _widens(side: FragmentSide) -> bool:
     return side.name in names and side.dtype is not names[side.name]
 
 
-def _runs_along(view: View, dim: int, size: int) -> bool:
+def _is_contiguous_along(view: View, dim: int, size: int) -> bool:
     """Whether a dimension is contiguous, in rows that are aligned to 16 bytes."""
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1 and view.shape[dim] * size % UNIT_BYTES == 0
@@ -135,15 +139,15 @@ def is_aligned(s: GpuState, buffer: Value) -> bool:
         source = s.buffers[buffer]
         size = element_bytes(source.dtype)
         for d, start in enumerate(view.starts):
-            known = start.owner.value if isinstance(start.owner, Const) else 1
+            start_index = start.owner.value if isinstance(start.owner, Const) else 1
             # Rows and stages of swizzled tiles are whole units.
-            last = isinstance(source, SwizzledView) and source.dims[d] == 2
+            is_contiguous_dim = isinstance(source, SwizzledView) and source.dims[d] == 2
             step = (
-                (source.steps[d] if last else UNIT_BYTES)
+                (source.steps[d] if is_contiguous_dim else UNIT_BYTES)
                 if isinstance(source, SwizzledView)
                 else source.strides[d]
             )
-            if known * step * size % UNIT_BYTES:
+            if start_index * step * size % UNIT_BYTES:
                 return False
     return isinstance(buffer.owner, BufNew) and isinstance(buffer.type, BufType)
 
@@ -170,11 +174,11 @@ class Matrices:
 
     def load(self, k: str) -> list[list[str]]:
         """The registers of each block, from index k along K on."""
-        per = ROWS // self.side.unit
+        blocks_per_load = ROWS // self.side.unit
         fragments_loaded: list[list[str]] = []
-        for block in range(0, self.side.count, per):
-            four = self._four(k, block * self.side.unit)
-            fragments_loaded += [four] if per == 1 else [four[:2], four[2:]]
+        for block in range(0, self.side.count, blocks_per_load):
+            words = self._four(k, block * self.side.unit)
+            fragments_loaded += [words] if blocks_per_load == 1 else [words[:2], words[2:]]
         return fragments_loaded[: self.side.count]
 
     def _four(self, k: str, offset: int) -> list[str]:
@@ -183,8 +187,8 @@ class Matrices:
         length = side.view.shape[side.across]
         last = length - COLUMNS if self.transposed else length - 1
         row = code.emit(f"call i64 @llvm.umin.i64(i64 {row}, i64 {last})")
-        at = s.memory.at(side.view, side.at(row, s.memory.add(self.deep, k)))
-        pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
+        address = s.memory.at(side.view, side.at(row, s.memory.add(self.deep, k)))
+        pointer = code.emit(f"addrspacecast ptr {address} to ptr addrspace(3)")
         t, form = "{ i32, i32, i32, i32 }", ".trans" if self.transposed else ""
         name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{form}.b16.p3"
         loaded = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
@@ -225,10 +229,10 @@ class Elements:
             return parts[0]
         word = ""
         for n, part in enumerate(parts):
-            wide = code.emit(f"zext i{bits} {part} to i32")
+            widened = code.emit(f"zext i{bits} {part} to i32")
             if n:
-                wide = code.emit(f"shl i32 {wide}, {bits * n}")
-            word = code.emit(f"or i32 {word}, {wide}") if word else wide
+                widened = code.emit(f"shl i32 {widened}, {bits * n}")
+            word = code.emit(f"or i32 {word}, {widened}") if word else widened
         return word
 
     def _element(self, row: str, k: str) -> str:
@@ -258,8 +262,8 @@ class Elements:
         if name == "f64":
             return convert(code, value, dtype, float64, 1), "double"
         if name == "tf32":
-            wide = convert(code, value, dtype, float32, 1)
-            bits = code.emit(f"bitcast float {wide} to i32")
+            in_float32 = convert(code, value, dtype, float32, 1)
+            bits = code.emit(f"bitcast float {in_float32} to i32")
             return (rounded(s, bits) if dtype is float32 else bits), "i32"
         if name in ("f16", "bf16"):
             to = float16 if name == "f16" else bfloat16

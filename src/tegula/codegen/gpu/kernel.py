@@ -39,7 +39,7 @@ from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
-from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, argument_bytes, maps_at
+from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, argument_bytes, maps_offset
 from tegula.codegen.gpu.matmul import matmul, to_tf32
 from tegula.codegen.gpu.quotients import batched_functions
 from tegula.codegen.gpu.roles import multiplies, roles
@@ -160,7 +160,7 @@ def lower_kernel(
 
 
 def _registers_of_lines(s: GpuState) -> int:
-    """The largest number of registers of a tile that threads take lines from."""
+    """The maximum number of registers of a tile from which threads extract lines."""
     tiles = (line.tile for op in s.kernel.walk() if (line := line_of(op)) is not None)
     bytes_held = (
         len(s.types(tile)) * element_bytes(scalar_of(tile.type.dtype))
@@ -174,7 +174,7 @@ def _module(s: GpuState) -> str:
     body = without_unused([*s.frame, *s.code.entry, START, *s.code.lines])
     start = body.index(START)
     entry, lines = "\n".join(body[:start]), "\n".join(body[start + 1 :])
-    size = maps_at(s.kernel) + BYTES * len(s.maps) if s.maps else argument_bytes(s.kernel)
+    size = maps_offset(s.kernel) + BYTES * len(s.maps) if s.maps else argument_bytes(s.kernel)
     registers = f' "nvvm.maxnreg"="{s.start_registers}"' if s.start_registers else ""
     align = f'align {ALIGNMENT} "nvvm.grid_constant"' if s.maps else "align 16"
     subprogram = f" !dbg !{s.line_table.function}" if s.line_table else ""
@@ -207,9 +207,7 @@ class _Walk:
 
     def function(self) -> None:
         s = self.s
-        s.code.entry += [
-            *thread_and_block(s),
-        ]
+        s.code.entry += thread_and_block(s)
         s.lane = "%lane"
         self._parameters()
         s.present = self._present()
@@ -242,9 +240,9 @@ class _Walk:
             pointer = s.first(f"addrspacecast ptr {GLOBAL} {raw} to ptr")
             shape = tuple(self._slot(at + 8 * (1 + d)) for d in range(t.ndim))
             strides = tuple(self._slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
-            known = s.kernel.access[s.kernel.params.index(value)]
-            packed = known is not None and known.contiguous
-            s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, packed, name)
+            access = s.kernel.access[s.kernel.params.index(value)]
+            is_packed = access is not None and access.contiguous
+            s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, is_packed, name)
             return at + 8 * (1 + 2 * t.ndim)
         pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at}")
         s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]
@@ -254,9 +252,9 @@ class _Walk:
         s, n = self.s, self.s.block_dim
         if not s.kernel.launch.partial:
             return str(n)
-        done = s.first(f"mul i64 %block, {n}")
-        rest = s.first(f"sub i64 {s.launched}, {done}")
-        return s.first(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {n})")
+        first_thread = s.first(f"mul i64 %block, {n}")
+        remaining = s.first(f"sub i64 {s.launched}, {first_thread}")
+        return s.first(f"call i64 @llvm.smin.i64(i64 {remaining}, i64 {n})")
 
     def region(self, region: Region) -> None:
         """Lower the ops of a region; the caller lowers the terminator."""
@@ -265,7 +263,7 @@ class _Walk:
                 self.op(*ops)
 
     def op(self, op: Op, *others: Op) -> None:
-        """Lower an op, with others of its kind that are lowered together with it."""
+        """Lower an op, together with `others` of the same kind."""
         s = self.s
         s.loc = op.loc
         s.noted = f" // op {s.numbers[op]}" if isinstance(op, Synchronising) and op in s.numbers else ""
@@ -321,13 +319,13 @@ class _Walk:
 
         ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"
         types = [t for r in op.results for t in s.types(r)]
-        none = [x for r in op.results for x in zeros(r.type)]  # type: ignore[arg-type]
-        values = run_conditionally(s, ok, types, act, none)
-        at = 0
+        zeros_of_results = [x for r in op.results for x in zeros(r.type)]  # type: ignore[arg-type]
+        values = run_conditionally(s, ok, types, act, zeros_of_results)
+        position = 0
         for r in op.results:
             n = len(s.types(r))
-            s.bind(r, values[at : at + n])
-            at += n
+            s.bind(r, values[position : position + n])
+            position += n
 
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
         """The values that a region with control flow yields for one element."""
@@ -392,12 +390,12 @@ class _Walk:
         s, layout, t = self.s, self.s.layouts[op.result], op.result.type
         assert isinstance(t, TileType)
         registers: list[Components] = []
-        one = register_type(scalar_of(t.dtype), 1)
+        scalar_type = register_type(scalar_of(t.dtype), 1)
         for r, parts in enumerate(s.held[op.tile]):
             ok = s.holds(layout, r, True) if s.some_absent else "true"
             if ok != "true":
                 parts = tuple(
-                    s.code.emit(f"select i1 {ok}, {one} {x}, {one} {zero}")
+                    s.code.emit(f"select i1 {ok}, {scalar_type} {x}, {scalar_type} {zero}")
                     for x, zero in zip(parts, zeros(t.dtype), strict=True)
                 )
             registers.append(parts)
@@ -409,13 +407,14 @@ class _Walk:
     def broadcast(self, op: TileBroadcast) -> None:
         """Lower `tile.broadcast`: copy each register from the register of the broadcast element."""
         s, source = self.s, op.tile
-        small, result_layout = s.layouts[source], s.layouts[op.result]
-        lead = len(result_layout.shape) - len(small.shape)
-        at = {small.register_offsets(r): parts for r, parts in enumerate(s.held[source])}
+        source_layout, result_layout = s.layouts[source], s.layouts[op.result]
+        leading = len(result_layout.shape) - len(source_layout.shape)
+        by_offsets = {source_layout.register_offsets(r): parts for r, parts in enumerate(s.held[source])}
         registers: list[Components] = []
         for r in range(result_layout.register_count):
-            offsets = result_layout.register_offsets(r)[lead:]
-            registers.append(at[tuple(0 if n == 1 else i for n, i in zip(small.shape, offsets, strict=True))])
+            offsets = result_layout.register_offsets(r)[leading:]
+            pairs = zip(source_layout.shape, offsets, strict=True)
+            registers.append(by_offsets[tuple(0 if n == 1 else i for n, i in pairs)])
         s.held[op.result] = registers
 
     # Reductions ------------------------------------------------------------------------------------------------------
@@ -485,8 +484,8 @@ class _Walk:
             s.held[op.result] = access.buffer_load(s, view, layout, reads_aligned)
 
     def buf_update(self, op: BufUpdate) -> None:
-        """Atomic update by each lane. Without an instruction for shared memory a compare-and-swap loop is emitted here,
-        because loops that ptxas generates may hang or fault (docs/design/004)."""
+        """Atomic update by each lane. For types without an instruction for shared memory, a compare-and-swap loop is
+        emitted here, because the loops of ptxas may hang or fault (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.buffer], op.indices)
         scalar, kind = scalar_of(t), op.op
@@ -513,24 +512,25 @@ class _Walk:
         def element(r: int) -> list[str]:
             at = s.index(layout, r)
             (place,) = s.memory.load_view(index, [at[axis]], 1)
-            return self._at_place(s.buffers[op.buffer], at, axis, place, scalar_of(index.dtype))
+            return self._element_at(s.buffers[op.buffer], at, axis, place, scalar_of(index.dtype))
 
-        self._gathered(op.result, s.buffers[op.buffer].dtype, element)
+        self._bind_gathered(op.result, s.buffers[op.buffer].dtype, element)
 
     def gather_each(self, op: GatherEach) -> None:
-        """Lower `group.gather_each`: each lane reads the elements at the places in its registers."""
+        """Lower `group.gather_each`: each lane reads the elements at the indices in its registers."""
         s, source, index_type = self.s, self.s.buffers[op.buffer], op.index.type
         assert isinstance(index_type, TileType)
         dtype = scalar_of(index_type.dtype)
 
         def element(r: int) -> list[str]:
             (place,) = s.held[op.index][r]
-            return self._at_place(source, ["0"], 0, place, dtype)
+            return self._element_at(source, ["0"], 0, place, dtype)
 
-        self._gathered(op.result, source.dtype, element)
+        self._bind_gathered(op.result, source.dtype, element)
 
-    def _gathered(self, result: Value, dtype: ElementType, element: Callable[[int], list[str]]) -> None:
-        """Make the registers of a gathered tile; `element` makes the components of a register with an element."""
+    def _bind_gathered(self, result: Value, dtype: ElementType, element: Callable[[int], list[str]]) -> None:
+        """Bind the registers of a gathered tile; `element` returns the components of a register that holds an
+        element."""
         s, layout = self.s, self.s.layouts[result]
         types = [register_type(scalar_of(dtype), 1)] * components(dtype)
         s.held[result] = [
@@ -538,19 +538,19 @@ class _Walk:
             for r in range(layout.register_count)
         ]
 
-    def _at_place(self, source: View, at: list[str], axis: int, place: str, dtype: DType) -> list[str]:
-        """The components of an element of a view at a place along an axis, which counts from the end if it is negative;
-        0 outside."""
+    def _element_at(self, source: View, at: list[str], axis: int, position: str, dtype: DType) -> list[str]:
+        """The components of an element of a view at a position along an axis. A negative position counts from the end;
+        an element out of bounds is 0."""
         s, n = self.s, source.shape[axis]
-        wide = "sext" if dtype.kind == "i" else "zext"
-        k = place if dtype.bits == 64 else s.code.emit(f"{wide} i{dtype.bits} {place} to i64")
+        extension = "sext" if dtype.kind == "i" else "zext"
+        k = position if dtype.bits == 64 else s.code.emit(f"{extension} i{dtype.bits} {position} to i64")
         wrapped = s.code.emit(f"add i64 {k}, {n}")
         negative = s.code.emit(f"icmp slt i64 {k}, 0")
         k = s.code.emit(f"select i1 {negative}, i64 {wrapped}, i64 {k}")
         ok = s.code.emit(f"icmp ult i64 {k}, {n}")
-        inside = [*at[:axis], s.code.emit(f"select i1 {ok}, i64 {k}, i64 0"), *at[axis + 1 :]]
+        clamped_index = [*at[:axis], s.code.emit(f"select i1 {ok}, i64 {k}, i64 0"), *at[axis + 1 :]]
         t = register_type(scalar_of(source.dtype), 1)
-        parts = zip(s.memory.load_view(source, inside, 1), zeros(source.dtype), strict=True)
+        parts = zip(s.memory.load_view(source, clamped_index, 1), zeros(source.dtype), strict=True)
         return [s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}") for x, zero in parts]
 
     def barrier(self, op: Barrier) -> None:
@@ -587,7 +587,7 @@ class _Walk:
         count, _ = self.s.stacks[op.stack]
         emit_if(self.s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
 
-    def _pushing(self, flag: Value) -> str:
+    def _is_pushing(self, flag: Value) -> str:
         s = self.s
         value = s.scalar(flag)
         if not s.some_absent:
@@ -597,7 +597,7 @@ class _Walk:
 
     def stack_vote(self, op: StackVote) -> None:
         s, code = self.s, self.code
-        bits = exchange.ballot(s, self._pushing(op.has_value))
+        bits = exchange.ballot(s, self._is_pushing(op.has_value))
         count = code.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
         warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
         first = code.emit(f"icmp eq i32 {code.emit(f'and i32 {s.lane32}, 31')}, 0")
@@ -610,11 +610,11 @@ class _Walk:
         s, code = self.s, self.code
         stack, votes, value, flag = op.operands
         count, view = s.stacks[stack]
-        pushing = self._pushing(flag)
+        pushing = self._is_pushing(flag)
         bits = exchange.ballot(s, pushing)
         lane = code.emit(f"and i32 {s.lane32}, 31")
-        below = code.emit(f"sub i32 {code.emit(f'shl i32 1, {lane}')}, 1")
-        slot = code.emit(f"call i32 @llvm.ctpop.i32(i32 {code.emit(f'and i32 {bits}, {below}')})")
+        lower_lanes = code.emit(f"sub i32 {code.emit(f'shl i32 1, {lane}')}, 1")
+        slot = code.emit(f"call i32 @llvm.ctpop.i32(i32 {code.emit(f'and i32 {bits}, {lower_lanes}')})")
         slot = code.emit(f"add i32 {slot}, {code.emit(f'load i32, ptr {count}, align 4')}")
         warp = code.emit(f"lshr i32 {s.lane32}, 5")
         for k in range(s.threads // 32 - 1):
@@ -622,19 +622,19 @@ class _Walk:
             earlier = code.emit(f"icmp ugt i32 {warp}, {k}")
             slot = code.emit(f"add i32 {slot}, {code.emit(f'select i1 {earlier}, i32 {n}, i32 0')}")
         has_room = code.emit(f"icmp ult i32 {slot}, {view.shape[0]}")
-        takes = code.emit(f"and i1 {pushing}, {has_room}")
+        stores = code.emit(f"and i1 {pushing}, {has_room}")
         at = code.emit(f"zext i32 {slot} to i64")
-        emit_if(s, takes, lambda: s.memory.store_view(view, [at], s.components(value), 1))
-        s.scalars[op.result] = (code.emit(f"select i1 {takes}, i32 {slot}, i32 -1"),)
+        emit_if(s, stores, lambda: s.memory.store_view(view, [at], s.components(value), 1))
+        s.scalars[op.result] = (code.emit(f"select i1 {stores}, i32 {slot}, i32 -1"),)
 
     def stack_take(self, op: StackTake) -> None:
         """Pop elements: lane k takes the k-th element from the top."""
         s, code = self.s, self.code
         count, view = s.stacks[op.stack]
-        have = code.emit(f"load i32, ptr {count}, align 4")
-        left = code.emit(f"sub i32 {have}, {s.lane32}")
-        slot = code.emit(f"sub i32 {left}, 1")
-        ok = code.emit(f"icmp sgt i32 {left}, 0")
+        count_before = code.emit(f"load i32, ptr {count}, align 4")
+        remaining = code.emit(f"sub i32 {count_before}, {s.lane32}")
+        slot = code.emit(f"sub i32 {remaining}, 1")
+        ok = code.emit(f"icmp sgt i32 {remaining}, 0")
         if s.some_absent:
             ok = code.emit(f"and i1 {ok}, {code.emit(f'icmp ult i64 {s.lane}, {s.present}')}")
         types = [register_type(scalar_of(view.dtype), 1)] * components(view.dtype)
@@ -714,8 +714,10 @@ def _aligned(buffer: Value) -> bool:
         return isinstance(owner, BufNew)
     ring, stage = owner.buffer, buffer.type
     assert isinstance(ring.type, BufType) and isinstance(stage, BufType)
-    memory = ring.owner
-    of_stages = isinstance(memory, BufNew) and bool(memory.pipe or memory.swizzled or memory.stages)
+    allocation = ring.owner
+    of_stages = isinstance(allocation, BufNew) and bool(
+        allocation.pipe or allocation.swizzled or allocation.stages
+    )
     is_full = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
     return of_stages and is_full and owner.dims[:1] == (1,)
 

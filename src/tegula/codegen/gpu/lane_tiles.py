@@ -9,13 +9,13 @@ from tegula.types import scalar_of
 
 
 def from_lanes(s: GpuState, op: TileFromLanes) -> None:
-    """Lower `tile.from_lanes`: each thread's value is an element, a column of elements, or the elements of a grid.
-    Absent threads contribute nothing."""
+    """Lower `tile.from_lanes`: each thread's value is an element, a column of elements, or the elements of a grid. The
+    elements of absent threads are 0 for a grid, and dropped otherwise."""
     parts = s.components(op.value)
     if op.grid is not None and s.kernel.launch.partial:
         is_present = s.code.emit(f"icmp ult i64 {s.lane}, {s.present}")
-        t, none = register_type(scalar_of(op.value.type), 1), zeros(op.value.type)  # type: ignore[arg-type]
-        pairs = zip(parts, none, strict=True)
+        t, zero_components = register_type(scalar_of(op.value.type), 1), zeros(op.value.type)  # type: ignore[arg-type]
+        pairs = zip(parts, zero_components, strict=True)
         parts = tuple(s.code.emit(f"select i1 {is_present}, {t} {x}, {t} {zero}") for x, zero in pairs)
     s.held[op.result] = [parts] if op.preserve_type else [(p,) for p in parts]
 

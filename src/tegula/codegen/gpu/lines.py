@@ -37,10 +37,10 @@ class LineTable:
 
     def _debug_location(self, loc: Location) -> int:
         if loc.caller is None:
-            known = loc if loc != UNKNOWN else Location("", 0)
-            return self._location(known, self.function, "")
-        inside = self._function(loc.function or "<lambda>", self._file(loc.file), 0)
-        return self._location(loc, inside, f", inlinedAt: !{self._debug_location(loc.caller)}")
+            location = loc if loc != UNKNOWN else Location("", 0)
+            return self._location(location, self.function, "")
+        scope = self._function(loc.function or "<lambda>", self._file(loc.file), 0)
+        return self._location(loc, scope, f", inlinedAt: !{self._debug_location(loc.caller)}")
 
     def _location(self, loc: Location, scope: int, inlined: str) -> int:
         column = loc.column + 1 if loc.line else 0
@@ -62,5 +62,5 @@ class LineTable:
 
 
 def _quoted(text: str) -> str:
-    plain = text.encode()
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in plain) + '"'
+    encoded = text.encode()
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in encoded) + '"'

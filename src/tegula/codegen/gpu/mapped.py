@@ -16,9 +16,9 @@ from tegula.ops.convert import Cast
 from tegula.ops.tile import TileMap
 from tegula.types import ElementType, TileType, components, scalar_of
 
-TOGETHER = 8
+LOCKSTEP_ELEMENTS = 8
 """The number of elements that a thread computes in lockstep for regions with branches."""
-Given = Sequence[Sequence[Components]]
+RegionArguments = Sequence[Sequence[Components]]
 """The arguments of a region for each register."""
 
 
@@ -51,7 +51,9 @@ def mapped(s: GpuState, *ops: Op) -> None:
     ]  # fmt: skip
 
 
-def _straight(s: GpuState, region: Region, environments: Given, dtype: ElementType) -> list[Components]:
+def _straight(
+    s: GpuState, region: Region, environments: RegionArguments, dtype: ElementType
+) -> list[Components]:
     """The results of a straight region for each register. Conversions with an instruction for several registers are
     lowered first; regions with branches are computed for several registers in lockstep."""
     known = [dict[Value, Components]() for _ in environments]
@@ -61,46 +63,46 @@ def _straight(s: GpuState, region: Region, environments: Given, dtype: ElementTy
             _widen(s, op, [args[positions[op.x]] for args in environments], known)
     if not is_faster_in_lockstep(s, region):
         if not any(known) and not any(op.regions for op in region.ops):
-            return _one_by_one(s, region, environments)
+            return _lower_per_register(s, region, environments)
         return [
             run_regions(s, region, [args], 1, [done])[0][0]
             for args, done in zip(environments, known, strict=True)
         ]
-    one = register_type(scalar_of(dtype), 1)
+    scalar_type = register_type(scalar_of(dtype), 1)
     results: list[Components] = []
-    for first in range(0, len(environments), TOGETHER):
-        part = slice(first, first + TOGETHER)
+    for first in range(0, len(environments), LOCKSTEP_ELEMENTS):
+        chunk = slice(first, first + LOCKSTEP_ELEMENTS)
         with diverging(s):
-            lowered = run_regions(s, region, environments[part], 1, known[part])
-        results += [tuple(finished(s.code, x, one) for x in parts) for (parts,) in lowered]
+            lowered = run_regions(s, region, environments[chunk], 1, known[chunk])
+        results += [tuple(finished(s.code, x, scalar_type) for x in parts) for (parts,) in lowered]
     return results
 
 
-def _one_by_one(s: GpuState, region: Region, environments: Given) -> list[Components]:
-    """The results of a region without branches for each register. Unrolled loops over lines of tiles run such regions
-    some ten thousand times, so that values are found by position."""
-    at = {value: k for k, value in enumerate(region.args)}
+def _lower_per_register(s: GpuState, region: Region, environments: RegionArguments) -> list[Components]:
+    """The results of a region without branches for each register. Unrolled loops over lines of tiles lower such regions
+    some ten thousand times, so values are looked up by position instead of in a dictionary."""
+    position_of_value = {value: k for k, value in enumerate(region.args)}
     steps: list[tuple[Op, list[int]]] = []
     for op in region.ops[:-1]:
-        steps.append((op, [at[v] for v in op.operands]))
-        at[op.results[0]] = len(at)
+        steps.append((op, [position_of_value[v] for v in op.operands]))
+        position_of_value[op.results[0]] = len(position_of_value)
     (result,) = region.yielded
-    code, last = s.code, at[result]
+    code, result_position = s.code, position_of_value[result]
     results: list[Components] = []
     for args in environments:
         values = [*args]
         for op, operands in steps:
             values.append(lower(code, op, [values[k] for k in operands], 1))
-        results.append(values[last])
+        results.append(values[result_position])
     return results
 
 
 def _widen(
-    s: GpuState, op: Cast, numbers: Sequence[Components], known: Sequence[dict[Value, Components]]
+    s: GpuState, op: Cast, sources: Sequence[Components], known: Sequence[dict[Value, Components]]
 ) -> None:
     source, to = scalar_of(op.x.type), op.to  # type: ignore[arg-type]
     if not widens_together(s.gpu, source, to):
         return
-    converted = iter(widened(s.code, [x for parts in numbers for x in parts], source, to))
-    for parts, done in zip(numbers, known, strict=True):
+    converted = iter(widened(s.code, [x for parts in sources for x in parts], source, to))
+    for parts, done in zip(sources, known, strict=True):
         done[op.result] = tuple(next(converted) for _ in parts)

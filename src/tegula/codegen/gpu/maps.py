@@ -29,11 +29,11 @@ class TensorMap:
 
 
 def argument_bytes(kernel: Kernel) -> int:
-    """The size of the argument block in bytes, laid out as on the CPU. Tensor maps follow it, aligned."""
+    """The size of the argument block in bytes, laid out as on the CPU. Aligned tensor maps follow the block."""
     return sum(_bytes(p.type) for p in kernel.params) + 8 * (kernel.launch.ndim + 2)
 
 
-def argument_place(kernel: Kernel, parameter: int) -> tuple[int, int]:
+def argument_range(kernel: Kernel, parameter: int) -> tuple[int, int]:
     """The byte range of one argument in the argument block: its start and its end (exclusive)."""
     start = sum(_bytes(p.type) for p in kernel.params[:parameter])
     return start, start + _bytes(kernel.params[parameter].type)
@@ -45,7 +45,7 @@ def _bytes(t: Type) -> int:
     return 8 * (1 + 2 * t.ndim) if isinstance(t, ArrayType) else -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
 
 
-def maps_at(kernel: Kernel) -> int:
+def maps_offset(kernel: Kernel) -> int:
     """The byte offset of the first tensor map from the start of the argument block."""
     return -(-argument_bytes(kernel) // ALIGNMENT) * ALIGNMENT
 
@@ -59,5 +59,5 @@ def described_maps(
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)
         elements = f"uint{8 * element_bytes(t.dtype)}" if m.elements == BITS else m.elements
-        position = argument_place(kernel, m.parameter)
+        position = argument_range(kernel, m.parameter)
         yield *position, elements, m.box, m.row_bytes, m.parameter in written

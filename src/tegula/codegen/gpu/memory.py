@@ -16,8 +16,8 @@ class GpuMemory(MemoryEmitter):
 
     def add(self, a: str, b: str) -> str:
         """The sum of two integers of 64 bits, as the sum of a register and a constant if a term has a constant."""
-        (x, more), (y, further) = self.separated_constant(a), self.separated_constant(b)
-        variable, constant = super().add(x, y), more + further
+        (x, first_constant), (y, second_constant) = self.separated_constant(a), self.separated_constant(b)
+        variable, constant = super().add(x, y), first_constant + second_constant
         if not constant or variable == "0":
             return variable if not constant else str(constant)
         name = self.code.emit(f"add i64 {variable}, {constant}")
@@ -25,7 +25,7 @@ class GpuMemory(MemoryEmitter):
         return name
 
     def separated_constant(self, index: str) -> tuple[str, int]:
-        """A register or "0", and a constant, whose sum is the index."""
+        """An index as the sum of a register (or "0") and a constant."""
         if index.startswith("%"):
             return self._sums.get(index, (index, 0))
         return "0", int(index)

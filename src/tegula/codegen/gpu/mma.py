@@ -10,7 +10,7 @@ from tegula.ops.group import SharedMma
 from tegula.passes.mma_types import MmaTypes
 from tegula.types import BufType, TileType
 
-UNROLLED = 8
+MAX_UNROLLED_STEPS = 8
 """The maximum number of steps of K that are emitted without a loop."""
 FLOAT64_DEPTHS = (16, 8)
 """The depths of float64 instructions on Hopper and later, besides depth 4, which all targets have."""
@@ -20,9 +20,9 @@ DEEP_FLOAT64 = (9, 0)
 
 def matmul(s: GpuState, op: SharedMma, mma_types: MmaTypes, start: list[str]) -> list[str]:
     """The registers of start + a @ b in the layout `mma_result`."""
-    a, out = op.a.type, op.result.type
-    assert isinstance(a, BufType) and isinstance(out, TileType)
-    warp_tile = mma_warp_tile((out.shape[0], out.shape[1]), s.threads // 32)
+    a, result_type = op.a.type, op.result.type
+    assert isinstance(a, BufType) and isinstance(result_type, TileType)
+    warp_tile = mma_warp_tile((result_type.shape[0], result_type.shape[1]), s.threads // 32)
     length = a.shape[1]
     fragments = Fragments(mma_types.bits, _depth(s, mma_types, length))
     warp = s.first(f"lshr i32 {s.lane32}, 5")
@@ -34,7 +34,7 @@ def matmul(s: GpuState, op: SharedMma, mma_types: MmaTypes, start: list[str]) ->
         _offset(s, warp_column, COLUMNS * warp_tile.mmas_n),
     )
     left, right = (loader(s, side, fragments) for side in sides(s, op, warp_tile, origin, mma_types))
-    if length <= UNROLLED * fragments.depth:
+    if length <= MAX_UNROLLED_STEPS * fragments.depth:
         sums = list(start)
         for k in range(0, length, fragments.depth):
             sums = _step(s, mma_types, fragments, (left, right), str(k), warp_tile, sums)
@@ -67,12 +67,14 @@ def _step(
     sums: list[str],
 ) -> list[str]:
     left, right = (x.load(k) for x in operands)
-    out = list(sums)
+    accumulators = list(sums)
     for i in range(warp_tile.mmas_m):
         for j in range(warp_tile.mmas_n):
-            at = 4 * (j + warp_tile.mmas_n * i)
-            out[at : at + 4] = multiply(s, mma_types, fragments.depth, left[i], right[j], out[at : at + 4])
-    return out
+            first = 4 * (j + warp_tile.mmas_n * i)
+            accumulators[first : first + 4] = multiply(
+                s, mma_types, fragments.depth, left[i], right[j], accumulators[first : first + 4]
+            )
+    return accumulators
 
 
 def multiply(
@@ -80,18 +82,18 @@ def multiply(
 ) -> list[str]:
     """One instruction of a warp: c + a @ b."""
     if mma_types.bits == 16:
-        return _narrow(s, mma_types, a, b, c)
+        return _mma_16_bit(s, mma_types, a, b, c)
     if mma_types.left == "f64" and depth == mma_types.depth and s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
         # Two instructions of 8 rows each.
         shape = f"m{ROWS // 2}n{COLUMNS}k{depth}"
         return [
-            *_assembled(s, shape, mma_types, a[:1], b, c[:2]),
-            *_assembled(s, shape, mma_types, a[1:], b, c[2:]),
+            *_inline_mma(s, shape, mma_types, a[:1], b, c[:2]),
+            *_inline_mma(s, shape, mma_types, a[1:], b, c[2:]),
         ]
-    return _assembled(s, f"m{ROWS}n{COLUMNS}k{depth}", mma_types, a, b, c)
+    return _inline_mma(s, f"m{ROWS}n{COLUMNS}k{depth}", mma_types, a, b, c)
 
 
-def _narrow(s: GpuState, mma_types: MmaTypes, a: list[str], b: list[str], c: list[str]) -> list[str]:
+def _mma_16_bit(s: GpuState, mma_types: MmaTypes, a: list[str], b: list[str], c: list[str]) -> list[str]:
     code = s.code
     if mma_types.left == "bf16":
         name = "mma.m16n8k16.row.col.bf16"
@@ -110,19 +112,23 @@ REGISTERS = {"float": "f", "i32": "r", "double": "d"}
 SUMS = {"float": "f32", "i32": "s32", "double": "f64"}
 
 
-def _assembled(
+def _inline_mma(
     s: GpuState, shape: str, mma_types: MmaTypes, a: list[str], b: list[str], c: list[str]
 ) -> list[str]:
-    total = register_type(mma_types.sum, 1)
-    one = "double" if mma_types.left == "f64" else "i32"
+    sum_type = register_type(mma_types.sum, 1)
+    operand_type = "double" if mma_types.left == "f64" else "i32"
     names = iter(range(len(c) + len(a) + len(b) + len(c)))
     groups = [", ".join(f"${next(names)}" for _ in part) for part in (c, a, b, c)]
-    types = f"{SUMS[total]}.{mma_types.left}.{mma_types.right}.{SUMS[total]}"
+    types = f"{SUMS[sum_type]}.{mma_types.left}.{mma_types.right}.{SUMS[sum_type]}"
     text = f"mma.sync.aligned.{shape}.row.col.{types} " + ", ".join(f"{{{g}}}" for g in groups) + ";"
-    kinds = (
-        [f"={REGISTERS[total]}"] * len(c) + [REGISTERS[one]] * (len(a) + len(b)) + [REGISTERS[total]] * len(c)
+    constraints = (
+        [f"={REGISTERS[sum_type]}"] * len(c)
+        + [REGISTERS[operand_type]] * (len(a) + len(b))
+        + [REGISTERS[sum_type]] * len(c)
     )
-    args = [f"{one} {x}" for x in (*a, *b)] + [f"{total} {x}" for x in c]
-    result = f"{{ {', '.join([total] * len(c))} }}"
-    values = s.code.emit(f'call {result} asm "{text}", "{",".join(kinds)}"({", ".join(args)}) convergent')
+    args = [f"{operand_type} {x}" for x in (*a, *b)] + [f"{sum_type} {x}" for x in c]
+    result = f"{{ {', '.join([sum_type] * len(c))} }}"
+    values = s.code.emit(
+        f'call {result} asm "{text}", "{",".join(constraints)}"({", ".join(args)}) convergent'
+    )
     return [s.code.emit(f"extractvalue {result} {values}, {k}") for k in range(len(c))]

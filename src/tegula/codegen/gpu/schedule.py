@@ -7,7 +7,7 @@ from itertools import product
 
 from tegula.codegen.gpu.clusters import ARRIVE_AT_BOTH, cluster_size, of_cluster, other_rank, rank
 from tegula.codegen.gpu.control import emit_if
-from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
+from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_offset
 from tegula.codegen.gpu.state import GpuState
 from tegula.errors import InternalError
 from tegula.ir import Op, Value, root
@@ -144,14 +144,16 @@ def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, 
     map_needed = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, elements)
     if map_needed not in s.maps:
         s.maps.append(map_needed)
-    at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * s.maps.index(map_needed)}")
+    at = s.first(
+        f"getelementptr i8, ptr %args, i64 {maps_offset(s.kernel) + BYTES * s.maps.index(map_needed)}"
+    )
     return s.first(f"ptrtoint ptr {at} to i64")
 
 
 def prefetch_maps(s: GpuState) -> None:
     """Prefetch the tensor maps at the start of the kernel, by its first thread."""
     for k in range(len(s.maps)):
-        at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * k}")
+        at = s.first(f"getelementptr i8, ptr %args, i64 {maps_offset(s.kernel) + BYTES * k}")
         address = s.first(f"ptrtoint ptr {at} to i64")
         text = "{ .reg .pred P; setp.eq.u32 P, $1, 0; @P prefetch.tensormap [$0]; }"
         s.code.entry.append(f'  call void asm sideeffect "{text}", "l,r"(i64 {address}, i32 %lane32)')

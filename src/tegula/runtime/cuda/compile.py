@@ -125,7 +125,7 @@ def _lines(kernel: Kernel) -> list[str]:
 
 def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
-    from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
+    from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_offset
     from tegula.ops.lane import LogicalBlocks, uses_block_numbers
     from tegula.passes.pipeline import prepare
     from tegula.runtime.automatic import build as build_code
@@ -145,7 +145,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
         "start": code.start_registers,
         "spills": cubin.spill_bytes,
         "maps": [list(m) for m in described_maps(kernel, code.maps, writes)],
-        "padding": maps_at(kernel) - argument_bytes(kernel),
+        "padding": maps_offset(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
         "max_logical_blocks": max(
             (_most_logical(op) for op in kernel.walk() if isinstance(op, LogicalBlocks)), default=0
