@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tegula.codegen.elements import is_faster_in_lockstep, is_vectorised, run_regions
 from tegula.codegen.gpu.control import diverging, run_conditionally
-from tegula.codegen.gpu.quotients import finished
+from tegula.codegen.gpu.quotients import pinned
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
 from tegula.codegen.scalar import Components, lower
@@ -74,7 +74,7 @@ def _straight(
         chunk = slice(first, first + LOCKSTEP_ELEMENTS)
         with diverging(s):
             lowered = run_regions(s, region, environments[chunk], 1, known[chunk])
-        results += [tuple(finished(s.code, x, scalar_type) for x in parts) for (parts,) in lowered]
+        results += [tuple(pinned(s.code, x, scalar_type) for x in parts) for (parts,) in lowered]
     return results
 
 

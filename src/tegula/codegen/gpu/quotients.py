@@ -16,19 +16,19 @@ from tegula.codegen.text import Code, constant, register_type
 from tegula.ops import scalar as S
 from tegula.types import DType, float32, float64
 
-UP, DOWN = 2.0**48, 2.0**-4
-"""Scale factors. Dividends are multiplied by `UP`, so that the remainder is exact even for the smallest number;
-divisors by `DOWN`, so that the reciprocal of the largest divisor is a normal number."""
-BEYOND = 2.0**127
+DIVIDEND_SCALE, DIVISOR_SCALE = 2.0**48, 2.0**-4
+"""Scale factors. Dividends are multiplied by `DIVIDEND_SCALE`, so that the remainder is exact even for the smallest
+number; divisors by `DIVISOR_SCALE`, so that the reciprocal of the largest divisor is a normal number."""
+INFINITE_DIVISOR = 2.0**127
 """The substitute for an infinite divisor: larger than any scaled divisor, with a reciprocal that is flushed to 0."""
-SMALLEST = 2.0**-126
+MIN_NORMAL = 2.0**-126
 """The smallest normal float32."""
 MIN_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 """The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
 
 
 Rolled = Callable[[], str]
-"""A function that makes the metadata of a loop that is not unrolled."""
+"""A function that returns the metadata of a loop that is not unrolled."""
 
 
 def batched_functions(rolled: Rolled) -> dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]]:
@@ -39,9 +39,9 @@ def batched_functions(rolled: Rolled) -> dict[type, Callable[[Code, Sequence[Seq
 def quotients(code: Code, pairs: Sequence[Sequence[str]], rolled: Rolled) -> list[str]:
     """The correctly rounded quotient a / b of each pair."""
     fast = [_approximate_quotient(code, a, b) for a, b in pairs]
-    lost = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
-    any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
-    may_be_wrong = code.emit(f"icmp ne i32 {any_lost}, 0")
+    error_bits = [code.emit(f"bitcast float {x} to i32") for _, x in fast]
+    any_error = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), error_bits)
+    may_be_wrong = code.emit(f"icmp ne i32 {any_error}, 0")
     return _select_or_recompute(code, may_be_wrong, pairs, [q for q, _ in fast], _exact_quotient, rolled)
 
 
@@ -49,15 +49,15 @@ def roots(code: Code, numbers: Sequence[Sequence[str]], rolled: Rolled) -> list[
     """The correctly rounded square root of each number."""
     fast, may_be_wrong = list[str](), list[str]()
     for (x,) in numbers:
-        start = code.emit(f"call float @llvm.nvvm.rsqrt.approx.ftz.f(float {x})")
-        root, half = code.emit(f"fmul float {x}, {start}"), _times(code, start, 0.5)
-        lost = _fma(code, code.emit(f"fneg float {root}"), root, x)
-        fast.append(_fma(code, lost, half, root))
+        approximate_rsqrt = code.emit(f"call float @llvm.nvvm.rsqrt.approx.ftz.f(float {x})")
+        root, half = code.emit(f"fmul float {x}, {approximate_rsqrt}"), _times(code, approximate_rsqrt, 0.5)
+        residual = _fma(code, code.emit(f"fneg float {root}"), root, x)
+        fast.append(_fma(code, residual, half, root))
         bits = code.emit(f"bitcast float {x} to i32")
-        above = code.emit(f"sub i32 {bits}, {MIN_BITS}")
-        may_be_wrong.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - MIN_BITS}"))
-    any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), may_be_wrong)
-    return _select_or_recompute(code, any_unsure, numbers, fast, _root, rolled)
+        exponent_offset = code.emit(f"sub i32 {bits}, {MIN_BITS}")
+        may_be_wrong.append(code.emit(f"icmp uge i32 {exponent_offset}, {INFINITE_BITS - MIN_BITS}"))
+    any_may_be_wrong = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), may_be_wrong)
+    return _select_or_recompute(code, any_may_be_wrong, numbers, fast, _root, rolled)
 
 
 def _select_or_recompute(
@@ -70,14 +70,14 @@ def _select_or_recompute(
 ) -> list[str]:
     """The `fast` numbers, or, where `may_be_wrong` holds, the numbers that `recompute` computes from the operands and
     the fast number, on a rarely taken branch."""
-    rare, done, before = code.label("rare"), code.label("divided"), code.block
-    code.branch(may_be_wrong, rare, done)
-    code.define_label(rare)
+    slow_label, done, fast_block = code.label("rare"), code.label("divided"), code.block
+    code.branch(may_be_wrong, slow_label, done)
+    code.define_label(slow_label)
     results = _scalarised(code, operands, fast, recompute, rolled)
     last = code.block
     code.jump(done)
     code.define_label(done)
-    return [code.phi("float", (a, before), (b, last)) for a, b in zip(fast, results, strict=True)]
+    return [code.phi("float", (a, fast_block), (b, last)) for a, b in zip(fast, results, strict=True)]
 
 
 def _scalarised(
@@ -94,15 +94,15 @@ def _scalarised(
     carried = [x for column in columns if len(set(column)) > 1 for x in column]
     with code.loop("0", str(count), "1", [("float", x) for x in (*carried, *fast)], rolled()) as loop:
         queues = [loop.values[k : k + count] for k in range(0, len(loop.values), count)]
-        *moved, results = queues
-        left = iter(moved)
-        arguments = [next(left)[0] if len(set(column)) > 1 else column[0] for column in columns]
+        *operand_queues, results = queues
+        remaining = iter(operand_queues)
+        arguments = [next(remaining)[0] if len(set(column)) > 1 else column[0] for column in columns]
         exact = recompute(code, arguments, results[0])
-        loop.next = [x for queue in moved for x in (*queue[1:], queue[-1])] + [*results[1:], exact]
+        loop.next = [x for queue in operand_queues for x in (*queue[1:], queue[-1])] + [*results[1:], exact]
     return loop.results[-count:]
 
 
-def finished(code: Code, x: str, type: str) -> str:
+def pinned(code: Code, x: str, type: str) -> str:
     """A number whose computation is pinned to this point. LLVM would sink computations that use quotients below the
     branches of all other quotients, which increases register pressure."""
     if type != "float":
@@ -120,9 +120,11 @@ def _root(code: Code, operands: Sequence[str], fast: str) -> str:
 def _exact_quotient(code: Code, operands: Sequence[str], fast: str) -> str:
     """The quotient, recomputed if the fast result is not a normal number and may be wrong."""
     slow, done, before = code.label("slow"), code.label("sure"), code.block
-    size = code.call("fabs", "f32", "float", f"float {fast}")
-    small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
-    may_be_wrong = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
+    magnitude = code.call("fabs", "f32", "float", f"float {fast}")
+    is_subnormal = code.emit(f"fcmp ult float {magnitude}, {_number(MIN_NORMAL)}")
+    may_be_wrong = code.emit(
+        f"or i1 {is_subnormal}, {code.emit(f'fcmp oeq float {magnitude}, {_number(inf)}')}"
+    )
     code.branch(may_be_wrong, slow, done)
     code.define_label(slow)
     quotient, last = _float64_quotient(code, *operands), code.block
@@ -134,18 +136,28 @@ def _exact_quotient(code: Code, operands: Sequence[str], fast: str) -> str:
 def _approximate_quotient(code: Code, a: str, b: str) -> tuple[str, str]:
     """The quotient, and a number that is not 0 if the quotient may be wrong, because scaling back rounded a second time
     or a step resulted in NaN."""
-    divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")
-    minus = code.emit(f"fneg float {divisor}")
-    start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {divisor})")
-    reciprocal = _fma(code, start, _fma(code, minus, start, _number(1.0)), start)
+    divisor = code.call(
+        "minimum",
+        "f32",
+        "float",
+        f"float {_times(code, b, DIVISOR_SCALE)}, float {_number(INFINITE_DIVISOR)}",
+    )
+    negated_divisor = code.emit(f"fneg float {divisor}")
+    approximate_reciprocal = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {divisor})")
+    reciprocal = _fma(
+        code,
+        approximate_reciprocal,
+        _fma(code, negated_divisor, approximate_reciprocal, _number(1.0)),
+        approximate_reciprocal,
+    )
     if a == _number(1.0):
-        return _scaled(code, reciprocal, DOWN)
-    dividend = _times(code, a, UP)
+        return _scaled(code, reciprocal, DIVISOR_SCALE)
+    dividend = _times(code, a, DIVIDEND_SCALE)
     quotient = code.emit(f"fmul float {dividend}, {reciprocal}")
-    better = _fma(code, _fma(code, minus, quotient, dividend), reciprocal, quotient)
-    result, lost = _scaled(code, better, DOWN / UP)
+    refined = _fma(code, _fma(code, negated_divisor, quotient, dividend), reciprocal, quotient)
+    result, error = _scaled(code, refined, DIVISOR_SCALE / DIVIDEND_SCALE)
     # The sum of opposite zeros is +0, also for a quotient of -0.
-    return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), lost
+    return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), error
 
 
 def _float64_quotient(code: Code, a: str, b: str) -> str:
@@ -154,17 +166,19 @@ def _float64_quotient(code: Code, a: str, b: str) -> str:
     results in NaN, an operand is zero or infinite, and the product with the approximate reciprocal is exact; otherwise
     the product has the sign of a zero result."""
     dividend, divisor = (code.emit(f"fpext float {x} to double") for x in (a, b))
-    minus = code.emit(f"fneg double {divisor}")
+    negated_divisor = code.emit(f"fneg double {divisor}")
     reciprocal = code.emit(f"call double @llvm.nvvm.rcp.approx.ftz.d(double {divisor})")
-    rough = code.emit(f"fmul double {dividend}, {reciprocal}")
+    approximate_quotient = code.emit(f"fmul double {dividend}, {reciprocal}")
     for _ in range(2):
-        lost = _fma(code, minus, reciprocal, constant(float64, 1.0), float64)
-        reciprocal = _fma(code, reciprocal, lost, reciprocal, float64)
+        error = _fma(code, negated_divisor, reciprocal, constant(float64, 1.0), float64)
+        reciprocal = _fma(code, reciprocal, error, reciprocal, float64)
     quotient = code.emit(f"fmul double {dividend}, {reciprocal}")
-    better = _fma(code, _fma(code, minus, quotient, dividend, float64), reciprocal, quotient, float64)
-    missing = code.emit(f"fcmp uno double {better}, {better}")
-    signed = code.call("copysign", "f64", "double", f"double {better}, double {rough}")
-    result = code.emit(f"select i1 {missing}, double {rough}, double {signed}")
+    refined = _fma(
+        code, _fma(code, negated_divisor, quotient, dividend, float64), reciprocal, quotient, float64
+    )
+    is_nan = code.emit(f"fcmp uno double {refined}, {refined}")
+    signed = code.call("copysign", "f64", "double", f"double {refined}, double {approximate_quotient}")
+    result = code.emit(f"select i1 {is_nan}, double {approximate_quotient}, double {signed}")
     return code.emit(f"fptrunc double {result} to float")
 
 

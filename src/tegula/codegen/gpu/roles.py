@@ -37,9 +37,9 @@ class Unit:
 def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     """Branch each warp to its role, after its warp group has set its registers. All threads synchronise at the end."""
     code, threads = s.code, s.threads
-    number = s.first("lshr i32 %lane32, 5")
+    warp_index = s.first("lshr i32 %lane32, 5")
     # A shuffle makes the warp index warp-uniform for ptxas.
-    warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
+    warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {warp_index}, i32 0, i32 31)")
     all_units = units(op, threads)
     start = start_registers(threads)
     registers_of = budgets(all_units, threads, multiplies(op)) if s.gpu.sets_registers else {}
@@ -56,23 +56,27 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
             if registers_of.get(unit, start) != start:
                 change(registers_of[unit])
             for region in unit.roles:
-                _role(s, region, unit, warp, body)
+                _emit_role(s, region, unit, warp, body)
 
-        for_warps(s, _within(s, warp, unit.group.first, unit.group.warps), act)
+        for_warps(s, _is_warp_in_range(s, warp, unit.group.first, unit.group.warps), act)
     sync_all(s)
 
 
 def units(op: Roles, threads: int) -> list[Unit]:
     """The units of a block in order, including idle warp groups."""
     units: list[Unit] = []
-    rest = {r: (group_of(r, threads), n) for r, n in zip(op.regions, op.registers, strict=True)}
-    at, count = 0, -(-threads // WARP)
-    while at < count:
-        members = {r: g for r, (g, _) in rest.items() if at <= g.first < at + WARPS}
+    group_and_registers = {
+        r: (group_of(r, threads), n) for r, n in zip(op.regions, op.registers, strict=True)
+    }
+    first_warp, warp_count = 0, -(-threads // WARP)
+    while first_warp < warp_count:
+        members = {
+            r: g for r, (g, _) in group_and_registers.items() if first_warp <= g.first < first_warp + WARPS
+        }
         warps = max([WARPS, *(g.warps for g in members.values())])
-        registers = max((rest[r][1] for r in members), default=0)
-        units.append(Unit(Group(at, min(warps, count - at)), tuple(members), registers))
-        at += warps
+        registers = max((group_and_registers[r][1] for r in members), default=0)
+        units.append(Unit(Group(first_warp, min(warps, warp_count - first_warp)), tuple(members), registers))
+        first_warp += warps
     return units
 
 
@@ -81,17 +85,20 @@ def budgets(units: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
     registers are redistributed only if roles contain matmuls (`multiplies`), whose operands benefit from many
     registers: a unit that only starts copies gets few, and the other units divide the rest."""
     is_requested = any(u.registers for u in units)
-    unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in units)
-    if threads % WARP_GROUP or len(units) < 2 or not (is_requested or unasked):
+    redistributes = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in units)
+    if threads % WARP_GROUP or len(units) < 2 or not (is_requested or redistributes):
         return {}
     assigned = {u: u.registers or MIN_REGISTERS for u in units}
-    open_ = [u for u in units if not u.registers and not u.copies]
+    flexible = [u for u in units if not u.registers and not u.copies]
     total = start_registers(threads) * threads
-    left = total - sum(n * u.group.threads for u, n in assigned.items() if u not in open_)
-    for u in open_:
+    remaining = total - sum(n * u.group.threads for u, n in assigned.items() if u not in flexible)
+    for u in flexible:
         assigned[u] = max(
             MIN_REGISTERS,
-            min(MAX_REGISTERS, left // sum(o.group.threads for o in open_) // REGISTER_STEP * REGISTER_STEP),
+            min(
+                MAX_REGISTERS,
+                remaining // sum(o.group.threads for o in flexible) // REGISTER_STEP * REGISTER_STEP,
+            ),
         )
     if sum(n * u.group.threads for u, n in assigned.items()) > total:
         raise InternalError(f"the roles request more registers than the {total} that the block starts with")
@@ -103,11 +110,11 @@ def multiplies(region: Op | Kernel) -> bool:
     return any(isinstance(op, SharedMma | RegisterMma) for op in region.walk())
 
 
-def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:
+def _emit_role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:
     group = group_of(region, s.threads)
     is_single = only_starts_copies(region)
     is_member = (
-        _within(s, warp, group.first, 1 if is_single else group.warps)
+        _is_warp_in_range(s, warp, group.first, 1 if is_single else group.warps)
         if is_single or group != unit.group
         else "true"
     )
@@ -119,7 +126,7 @@ def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Re
     for_warps(s, is_member, act)
 
 
-def _within(s: GpuState, warp: str, first: int, count: int) -> str:
+def _is_warp_in_range(s: GpuState, warp: str, first: int, count: int) -> str:
     if count == 1:
         return s.code.emit(f"icmp eq i32 {warp}, {first}")
     return s.code.emit(f"icmp ult i32 {s.code.emit(f'sub i32 {warp}, {first}')}, {count}")

@@ -50,30 +50,30 @@ def scatter_atomic(s: GpuState, op: ArrayScatterAtomic | ArrayScatterCas) -> Non
     """Lower `array.scatter_atomic` or `array.scatter_cas`, once for each element. The result holds the previous
     elements, and 0 for dropped elements."""
     layout, array = s.layouts[op.tile], s.arrays[op.array]
-    none = list(zeros(array.dtype))
-    types = [register_type(scalar_of(array.dtype), 1)] * len(none)
+    zero_components = list(zeros(array.dtype))
+    types = [register_type(scalar_of(array.dtype), 1)] * len(zero_components)
     values: list[str] = []
     for r in range(layout.register_count):
         pointer, ok = _address(s, op, r)
         ok = _and(s, _and(s, ok, s.holds(layout, r, _partial(op.tile))), s.owner(layout))
 
         def act(pointer: str = pointer, r: int = r) -> list[str]:
-            new = s.held[op.tile][r]
+            new_components = s.held[op.tile][r]
             if isinstance(op, ArrayScatterCas):
                 expected = s.held[op.expected][r]
-                return list(compare_and_swap_element(s.code, pointer, array.dtype, expected, new))
-            return list(atomic_element(s.code, op.op, pointer, array.dtype, new))
+                return list(compare_and_swap_element(s.code, pointer, array.dtype, expected, new_components))
+            return list(atomic_element(s.code, op.op, pointer, array.dtype, new_components))
 
-        values += run_conditionally(s, ok, types, act, none)
+        values += run_conditionally(s, ok, types, act, zero_components)
     s.bind(op.result, values)
 
 
 def _address(s: GpuState, op: ScatteredAccess, register: int) -> tuple[str, str]:
     """The address of a register's element, and an i1, whether the element is selected and in bounds."""
     array = s.arrays[op.array]
-    (indices,), *rest = (s.held[v][register] for v in (op.where, *op.at))
-    at = [x for (x,) in rest]
-    return array_pointer(s, array, at), is_selected(s, indices, array, at)
+    (selection,), *coordinate_components = (s.held[v][register] for v in (op.where, *op.at))
+    coordinates = [x for (x,) in coordinate_components]
+    return array_pointer(s, array, coordinates), is_selected(s, selection, array, coordinates)
 
 
 def _partial(tile: Value) -> bool:

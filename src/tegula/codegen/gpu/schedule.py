@@ -32,8 +32,8 @@ from tegula.types import ArrayType, BufType, element_bytes, scalar_of
 
 def shared_address(s: GpuState, pointer: str) -> str:
     """The i32 address that instructions take, for a generic pointer to shared memory."""
-    near = s.code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(3)")
-    return s.code.emit(f"ptrtoint ptr addrspace(3) {near} to i32")
+    shared_pointer = s.code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(3)")
+    return s.code.emit(f"ptrtoint ptr addrspace(3) {shared_pointer} to i32")
 
 
 def asm(s: GpuState, text: str, operands: list[tuple[str, str, str]]) -> None:
@@ -48,12 +48,12 @@ def elected(s: GpuState, first_warp: bool) -> str:
     code = s.code
     if s.gpu.bulk_copies:
         pair = code.emit("call { i32, i1 } @llvm.nvvm.elect.sync(i32 -1)")
-        one = code.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
+        is_elected = code.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
     else:
-        one = code.emit(f"icmp eq i32 {s.first(f'and i32 {s.lane32}, {WARP - 1}')}, 0")
+        is_elected = code.emit(f"icmp eq i32 {s.first(f'and i32 {s.lane32}, {WARP - 1}')}, 0")
     if not first_warp or s.threads == WARP:
-        return one
-    return code.emit(f"and i1 {one}, {code.emit(f'icmp ult i32 {s.lane32}, {WARP}')}")
+        return is_elected
+    return code.emit(f"and i1 {is_elected}, {code.emit(f'icmp ult i32 {s.lane32}, {WARP}')}")
 
 
 # Memory barriers -----------------------------------------------------------------------------------------------------
@@ -61,8 +61,8 @@ def elected(s: GpuState, first_warp: bool) -> str:
 
 def barrier_new(s: GpuState, op: MbarrierNew) -> None:
     """Lower `mbarrier.new`: the first thread initialises the barrier of each stage."""
-    near = s.first(f"addrspacecast ptr {s.shared(op.result)} to ptr addrspace(3)")
-    address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {near} to i32")
+    shared_pointer = s.first(f"addrspacecast ptr {s.shared(op.result)} to ptr addrspace(3)")
+    address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {shared_pointer} to i32")
     arrivals = op.arrivals
 
     def initialise() -> None:
@@ -98,11 +98,11 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
 
 def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
     """Lower `mbarrier.wait`: a loop of `try_wait`, which suspends the thread for a time limit, or of `test_wait` on
-    targets without it."""
-    at = _address(s, op.barriers, op.stage)
+    targets without `try_wait`."""
+    address = _address(s, op.barriers, op.stage)
     test = "try_wait" if s.gpu.bulk_copies else "test_wait"
     text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
-    operands = [("r", "i32", at), ("r", "i32", s.scalar(op.parity))]
+    operands = [("r", "i32", address), ("r", "i32", s.scalar(op.parity))]
     is_single = op.elected and s.threads > WARP
     in_first_warp = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if is_single else "true"
     emit_if(s, in_first_warp, lambda: asm(s, text, operands))
@@ -111,10 +111,10 @@ def barrier_wait(s: GpuState, op: MbarrierWait) -> None:
 def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
     """Lower `mbarrier.arrive`: one lane of each warp, or of the first warp only, arrives after the warp has
     synchronised."""
-    at = _address(s, *op.operands)
+    address = _address(s, *op.operands)
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
     single_thread = elected(s, first_warp=bool(op.elected))
-    text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]
+    text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", address)]
     if of_cluster(op.barriers):
         text, operands = ARRIVE_AT_BOTH, [*operands, ("r", "i32", rank(s)), ("r", "i32", other_rank(s))]
     emit_if(s, single_thread, lambda: asm(s, text, operands))
@@ -122,13 +122,13 @@ def barrier_arrive(s: GpuState, op: MbarrierArrive) -> None:
 
 def barrier_expect(s: GpuState, op: MbarrierExpect) -> None:
     """Lower `mbarrier.expect`: one thread announces bytes and arrives."""
-    at, count = _address(s, *op.operands), op.bytes
+    address, count = _address(s, *op.operands), op.bytes
     text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {count};"
-    emit_if(s, elected(s, first_warp=True), lambda: asm(s, text, [("r", "i32", at)]))
+    emit_if(s, elected(s, first_warp=True), lambda: asm(s, text, [("r", "i32", address)]))
 
 
 def fence_async(s: GpuState, op: Op) -> None:
-    """Order the threads' accesses before those of the async proxy, on targets that have one."""
+    """Order the threads' accesses before later accesses of the async proxy, on targets with an async proxy."""
     if s.gpu.bulk_copies:
         asm(s, "fence.proxy.async.shared::cta;", [])
 
@@ -141,11 +141,11 @@ def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, 
     indices = leading_indices(array)
     assert indices is not None
     parameter = s.kernel.params.index(array_root(array))
-    map_needed = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, elements)
-    if map_needed not in s.maps:
-        s.maps.append(map_needed)
+    tensor_map_of_box = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, elements)
+    if tensor_map_of_box not in s.maps:
+        s.maps.append(tensor_map_of_box)
     at = s.first(
-        f"getelementptr i8, ptr %args, i64 {maps_offset(s.kernel) + BYTES * s.maps.index(map_needed)}"
+        f"getelementptr i8, ptr %args, i64 {maps_offset(s.kernel) + BYTES * s.maps.index(tensor_map_of_box)}"
     )
     return s.first(f"ptrtoint ptr {at} to i64")
 
@@ -177,13 +177,13 @@ def bulk_load(s: GpuState, op: Op) -> None:
     clustered = bool(op.cluster)
     box = half_boxes(t) if clustered else boxes(t, bool(swizzle))
     assert box is not None
-    map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.to_tf32 else BITS)
+    map_address = tensor_map(s, array, box.shape, swizzle, "tf32" if op.to_tf32 else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(view.shape)))
     offsets = [s.scalar(v) for v in op.offset]
     offsets[-1] = as_promised(s, op, array, offsets[-1])
     # Boxes as wide as the tile are stacked along the rows.
-    along = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
+    box_dim = 0 if clustered and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
     def copy(first: str, count: int, both_ctas: bool) -> None:
         """Start the copies of `count` boxes from box `first` on."""
@@ -191,11 +191,11 @@ def bulk_load(s: GpuState, op: Op) -> None:
         for k in range(count):
             number = code.emit(f"add i32 {first}, {k}")
             coordinates = list(offsets)
-            coordinates[along] = code.emit(
-                f"add i32 {coordinates[along]}, {code.emit(f'mul i32 {number}, {box.shape[along]}')}"
+            coordinates[box_dim] = code.emit(
+                f"add i32 {coordinates[box_dim]}, {code.emit(f'mul i32 {number}, {box.shape[box_dim]}')}"
             )
             at = code.emit(f"add i32 {start}, {code.emit(f'mul i32 {number}, {box.bytes // box.count}')}")
-            _start_load(s, array, map_at, at, barrier, coordinates, both_ctas)
+            _start_load(s, array, map_address, at, barrier, coordinates, both_ctas)
 
     def start_copies() -> None:
         if not clustered:
@@ -211,7 +211,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
 
 
 def _start_load(
-    s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both_ctas: bool
+    s: GpuState, array: Value, map_address: str, to: str, barrier: str, offsets: list[str], both_ctas: bool
 ) -> None:
     """Start the copy of one box to the CTA's shared memory, or (`both_ctas`) to the same offset in both CTAs of a
     cluster."""
@@ -221,7 +221,7 @@ def _start_load(
     text = f"cp.async.bulk.{kind} [$0], [$1, {{{names}}}], [$2];"
     if both_ctas:
         text = f"{{ .reg .b16 M; mov.b16 M, 3; {text[:-1].replace(kind, f'{kind}.multicast::cluster')}, M; }}"
-    operands = [("r", "i32", to), ("l", "i64", map_at), ("r", "i32", barrier)]
+    operands = [("r", "i32", to), ("l", "i64", map_address), ("r", "i32", barrier)]
     asm(s, text, [*operands, *(("r", "i32", c) for c in coordinates)])
 
 
@@ -235,14 +235,14 @@ def as_promised(s: GpuState, op: BulkLoad | BulkStore, array: Value, offset: str
 def _check_alignment(s: GpuState, buffer: Value) -> None:
     """InternalError if a buffer, or a stage of a ring, may be misaligned for bulk copies."""
     root_buffer = root(buffer)
-    memory = s.places[root_buffer]
-    step = (
-        memory.strides[0] * scalar_of(s.buffers[root_buffer].dtype).bits // 8
+    allocation = s.places[root_buffer]
+    stage_bytes = (
+        allocation.strides[0] * scalar_of(s.buffers[root_buffer].dtype).bits // 8
         if buffer is not root_buffer
         else 0
     )
-    if memory.offset % ALIGNMENT or step % ALIGNMENT:
-        raise InternalError(f"stages of {step} bytes at {memory.offset} cannot hold bulk copies")
+    if allocation.offset % ALIGNMENT or stage_bytes % ALIGNMENT:
+        raise InternalError(f"stages of {stage_bytes} bytes at {allocation.offset} cannot hold bulk copies")
 
 
 def bulk_put(s: GpuState, op: Op) -> None:
@@ -252,7 +252,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
     assert isinstance(t, BufType)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
-    map_at = tensor_map(s, array, box.shape, swizzle)
+    map_address = tensor_map(s, array, box.shape, swizzle)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in indices]
 
@@ -260,7 +260,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
         for k in range(box.count):
             last = s.code.emit(f"add i32 {offsets[-1]}, {k * box.shape[-1]}")
             source = s.code.emit(f"add i32 {start}, {k * box.bytes // box.count}")
-            start_store(s, array, map_at, source, [*offsets[:-1], last])
+            start_store(s, array, map_address, source, [*offsets[:-1], last])
 
     emit_if(s, elected(s, first_warp=True), copy)
 
@@ -270,16 +270,16 @@ def bulk_prefetch(s: GpuState, op: BulkPrefetch) -> None:
     array, *indices = op.operands
     assert isinstance(array.type, ArrayType)
     shape, box, dtype = op.shape, op.box, scalar_of(array.type.dtype)
-    map_at = tensor_map(s, array, box, box[-1] * element_bytes(dtype), dtype.name)
+    map_address = tensor_map(s, array, box, box[-1] * element_bytes(dtype), dtype.name)
     offsets = [s.scalar(v) for v in indices]
 
     def start_prefetches() -> None:
         for first in product(*(range(0, n, m) for n, m in zip(shape, box, strict=True))):
-            at = [s.code.emit(f"add i32 {v}, {n}") for v, n in zip(offsets, first, strict=True)]
-            coordinates = _coordinates(s, array, at)
+            box_offsets = [s.code.emit(f"add i32 {v}, {n}") for v, n in zip(offsets, first, strict=True)]
+            coordinates = _coordinates(s, array, box_offsets)
             names = ", ".join(f"${1 + d}" for d in range(len(coordinates)))
             text = f"cp.async.bulk.prefetch.tensor.{len(coordinates)}d.L2.global [$0, {{{names}}}];"
-            asm(s, text, [("l", "i64", map_at), *(("r", "i32", c) for c in coordinates)])
+            asm(s, text, [("l", "i64", map_address), *(("r", "i32", c) for c in coordinates)])
 
     emit_if(s, elected(s, first_warp=True), start_prefetches)
 
@@ -301,7 +301,7 @@ def wait_for_copies(s: GpuState, pending: int, read: bool) -> None:
 
 
 def start_store(
-    s: GpuState, array: Value, map_at: str, source: str, offsets: list[str], adds: bool = False
+    s: GpuState, array: Value, map_address: str, source: str, offsets: list[str], adds: bool = False
 ) -> None:
     """Start the copy of one box from shared memory to an array by its tensor map, or (`adds`) its addition to the
     array."""
@@ -309,7 +309,7 @@ def start_store(
     names = ", ".join(f"${2 + d}" for d in range(len(coordinates)))
     kind = f"tensor.{len(coordinates)}d.global.shared::cta{'.add' if adds else ''}"
     text = f"cp.{'reduce.' if adds else ''}async.bulk.{kind}.bulk_group [$0, {{{names}}}], [$1];"
-    asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in coordinates)])
+    asm(s, text, [("l", "i64", map_address), ("r", "i32", source), *(("r", "i32", c) for c in coordinates)])
 
 
 # Named barriers -------------------------------------------------------------------------------------------------------

@@ -52,13 +52,13 @@ def is_isomorphic(a: Region, b: Region, outside: Mapping[Value, Value] | None = 
     correspondence of outer values of the first region to outer values of the second region."""
     if [v.type for v in a.args] != [v.type for v in b.args] or len(a.ops) != len(b.ops):
         return False
-    names = {**(outside or {}), **dict(zip(a.args, b.args, strict=True))}
+    correspondence = {**(outside or {}), **dict(zip(a.args, b.args, strict=True))}
     for x, y in zip(a.ops, b.ops, strict=True):
         if not x.is_like(y) or len(x.regions) != len(y.regions):
             return False
-        if [names.get(v, v) for v in x.operands] != y.operands:
+        if [correspondence.get(v, v) for v in x.operands] != y.operands:
             return False
-        if not all(is_isomorphic(p, q, names) for p, q in zip(x.regions, y.regions, strict=True)):
+        if not all(is_isomorphic(p, q, correspondence) for p, q in zip(x.regions, y.regions, strict=True)):
             return False
-        names.update(zip(x.results, y.results, strict=True))
+        correspondence.update(zip(x.results, y.results, strict=True))
     return True

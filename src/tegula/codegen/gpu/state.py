@@ -79,17 +79,17 @@ class GpuState(State):
 
     @contextmanager
     def of_group(self, group: Group) -> Iterator[None]:
-        """A context for code of a part of the block. The part's threads are numbered from 0, and values that are
-        computed once are computed at its start."""
+        """A context for code of a group of the block's threads. The threads of the group are numbered from 0, and
+        values that are computed once are computed at the start of the code."""
         code = self.code
         saved = self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry
-        at = len(code.lines)
+        start = len(code.lines)
         code.entry = []
         self.group, self.lanes, self.present, self.bases = group, group.threads, str(group.threads), {}
         self.lane32 = self.first(f"sub i32 {saved[3]}, {group.first * 32}")
         self.lane = self.first(f"zext nneg i32 {self.lane32} to i64")
         yield
-        code.lines[at:at] = code.entry
+        code.lines[start:start] = code.entry
         self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = saved
 
     @contextmanager
@@ -108,9 +108,9 @@ class GpuState(State):
         saved = self.lane, self.lane32, self.bases, code.entry
         self.lane32 = code.emit(f'call i32 asm sideeffect "mov.u32 $0, $1;", "=r,r"(i32 {self.lane32})')
         self.lane, self.bases = code.emit(f"zext nneg i32 {self.lane32} to i64"), {}
-        at, code.entry = len(code.lines), []
+        start, code.entry = len(code.lines), []
         yield
-        code.lines[at:at] = code.entry
+        code.lines[start:start] = code.entry
         self.lane, self.lane32, self.bases, code.entry = saved
 
     @property
@@ -149,8 +149,8 @@ class GpuState(State):
 
     def shared(self, value: Value) -> str:
         """The address of a buffer or stack in shared memory."""
-        memory = self.places[value]
-        return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {memory.offset}")
+        allocation = self.places[value]
+        return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {allocation.offset}")
 
     def length(self) -> int:
         """The lines of code so far, with the lines of unrolled loops repeated for each iteration."""
@@ -192,10 +192,10 @@ class GpuState(State):
 
     def digit(self, period: int, size: int) -> str:
         """(thread / period) mod size, i32."""
-        at = self.lane32
+        quotient = self.lane32
         if period > 1:
-            at = self.first(f"udiv i32 {at}, {period}")
-        return at if period * size == self.threads else self.first(f"urem i32 {at}, {size}")
+            quotient = self.first(f"udiv i32 {quotient}, {period}")
+        return quotient if period * size == self.threads else self.first(f"urem i32 {quotient}, {size}")
 
     def _sum(self, terms: list[str]) -> str:
         if not terms:
@@ -232,14 +232,14 @@ class GpuState(State):
             zip(self.base(layout), layout.register_offsets(register), strict=True)
         ):
             lanes = over_lanes and d == last and self.some_absent
-            if not lanes and self._largest(layout, d, offset) < layout.shape[d]:
+            if not lanes and self._max_coordinate(layout, d, offset) < layout.shape[d]:
                 continue
             limit = self.present if lanes else str(layout.shape[d])
             test = self.code.emit(f"icmp ult i64 {self.memory.add(base, str(offset))}, {limit}")
             ok = test if ok == "true" else self.code.emit(f"and i1 {ok}, {test}")
         return ok
 
-    def _largest(self, layout: Layout, dim: int, offset: int) -> int:
+    def _max_coordinate(self, layout: Layout, dim: int, offset: int) -> int:
         return offset + sum((m.size - 1) * m.stride for m in layout.threads if m.dim == dim)
 
     @property

@@ -1,6 +1,6 @@
 """Matmuls by the tensor cores of warp groups (wgmma), of operands in swizzled stages of shared memory.
 
-An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep along K. An operand is given by a descriptor: the
+An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep along K. A descriptor specifies an operand: the
 address, the distance between groups of eight rows, the distance between boxes, and the swizzle. Only 16-bit operands
 may be MN-major. From the PTX manual, "wgmma"."""
 
@@ -50,8 +50,8 @@ class WgmmaOperand:
         8; `depth`: the index along K, a multiple of 32 bytes."""
         row, column = (position, depth) if self.depth_first else (depth, position)
         rows = self.across if self.depth_first else self.depth
-        box, inside = divmod(column * self.size, self.row_bytes)
-        return box * rows * self.row_bytes + row * self.row_bytes + inside
+        box, offset_in_row = divmod(column * self.size, self.row_bytes)
+        return box * rows * self.row_bytes + row * self.row_bytes + offset_in_row
 
     @property
     def high_word(self) -> int:
@@ -86,35 +86,43 @@ def matmul(s: GpuState, op: RegisterMma | SharedMma, start: list[str]) -> list[s
     assert isinstance(t, TileType)
     transposed = op.computes_transposed
     rows, columns = t.shape[::-1] if transposed else t.shape
-    _, across, high, wide = wgmma_group_tile((rows, columns), s.group.warp_groups)
-    number = s.warp_group
+    _, groups_n, mmas_m, mmas_n = wgmma_group_tile((rows, columns), s.group.warp_groups)
+    warp_group = s.warp_group
     b = operand(s, (op.a if transposed else op.b), right=not transposed)
-    low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
+    low_b = _address_field(
+        s, _warp_group_address(s, b, s.first(f"urem i32 {warp_group}, {groups_n}"), 8 * mmas_n)
+    )
     mma_types = shared_mma_types(op)
     assert mma_types is not None
-    one = register_type(mma_types.sum, 1)
-    fresh = all(x == constant(mma_types.sum, 0) for x in start)
-    asm = _Assembly([one] * len(start), [] if fresh else start)
+    sum_type = register_type(mma_types.sum, 1)
+    starts_at_zero = all(x == constant(mma_types.sum, 0) for x in start)
+    asm = _Assembly([sum_type] * len(start), [] if starts_at_zero else start)
     if isinstance(op, RegisterMma):
         left: _Left = _Registers(s, op.register_tile, b.depth, asm)
     else:
         a = operand(s, op.a, right=False)
-        left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)
+        left = _Memory(
+            a,
+            _address_field(
+                s, _warp_group_address(s, a, s.first(f"udiv i32 {warp_group}, {groups_n}"), ROWS * mmas_m)
+            ),
+            asm,
+        )
     asm.add("wgmma.fence.sync.aligned;")
     for k in range(0, b.depth, mma_types.depth):
-        for i in range(high):
-            for j, count in _column_parts(8 * wide, mma_types):
-                first = 4 * (j + wide * i)
+        for i in range(mmas_m):
+            for j, count in _column_parts(8 * mmas_n, mma_types):
+                first = 4 * (j + mmas_n * i)
                 registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
-                right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
-                settings = [str(int(k > 0 or not fresh))]
+                right = asm.descriptor(low_b, b.step(8 * j, k), _descriptor_fields(b, 8 * count))
+                settings = [str(int(k > 0 or not starts_at_zero))]
                 if mma_types.sum.is_float:
                     settings += ["1", "1"]
                 if mma_types.bits == MN_MAJOR_BITS:
                     settings += [*left.transpose, str(int(not b.depth_first))]
                 asm.add(
                     f"wgmma.mma_async.sync.aligned.{_shape(8 * count, mma_types)} {{{registers}}}, "
-                    f"{left.named(i, k)}, {right}, {', '.join(settings)};"
+                    f"{left.operand_text(i, k)}, {right}, {', '.join(settings)};"
                 )
     asm.add("wgmma.commit_group.sync.aligned;")
     if op.wait:
@@ -136,58 +144,62 @@ def mma_wait(s: GpuState, op: MmaWait) -> None:
     """Lower `group.mma_wait`. The accumulators are operands of the wait, so that no access is moved before the wait,
     except the accumulators of matmuls that stay in flight. Values computed while matmuls were in flight are operands
     too, so that their computation is not sunk below the wait."""
-    young = _last_accumulators(op, op.pending)
-    pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
-    meanwhile = _computed_in_flight(op)
-    pairs += [(v, v) for v in meanwhile]
+    in_flight = _last_accumulators(op, op.pending)
+    pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in in_flight]
+    overlapped_values = _computed_in_flight(op)
+    pairs += [(v, v) for v in overlapped_values]
     accumulators = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     types = [t for v, _ in pairs for t in s.types(v)]
     asm = _Assembly(types, [x for registers in accumulators for x in registers])
     if op.overlapped:
-        asm.add(_computed_before(accumulators, len(accumulators) - len(meanwhile)))
+        asm.add(_order_before_wait(accumulators, len(accumulators) - len(overlapped_values)))
     asm.add(f"wgmma.wait_group.sync.aligned {op.pending};")
     values = iter(asm.emit(s))
     for (_, result), registers in zip(pairs, accumulators, strict=True):
         s.bind(result, [next(values) for _ in registers])
     for v, result in zip(op.operands, op.results, strict=True):
-        if v in young:
+        if v in in_flight:
             s.held[result] = s.held[v]
 
 
 MATMULS = (SharedMma, RegisterMma)
-NARROW = 4
-"""The maximum number of registers of a tile on which a wait is made to depend: small results of many inputs, which are
-then computed before the wait."""
-NEVER = 0x7FABCDEF
-"""A bit pattern that does not occur in practice; a match would only cause a pause."""
+MAX_NARROW_REGISTERS = 4
+"""The maximum number of registers of a tile on which a wait is made to depend, so that the tile is computed before the
+wait. Such tiles are small results of many inputs."""
+IMPROBABLE_BITS = 0x7FABCDEF
+"""An improbable bit pattern; a match would only cause a pause."""
 
 
-def _computed_before(accumulators: list[list[str]], first: int) -> str:
+def _order_before_wait(accumulators: list[list[str]], first: int) -> str:
     """Instructions before a wait that depend on narrow tiles from `first` on, because ptxas hoists a wait above
     independent code, so that no computation would overlap with the matmuls."""
-    at = [sum(map(len, accumulators[:k])) for k in range(len(accumulators))]
+    first_registers = [sum(map(len, accumulators[:k])) for k in range(len(accumulators))]
     computed = [
-        at[k] + r
+        first_registers[k] + r
         for k in range(first, len(accumulators))
-        if len(accumulators[k]) <= NARROW
+        if len(accumulators[k]) <= MAX_NARROW_REGISTERS
         for r in range(len(accumulators[k]))
     ]
     if not computed:
         return ""
-    united = " ".join(f"mov.b32 X, ${k}; or.b32 A, A, X;" for k in computed)
-    test = f"setp.eq.b32 P, A, {NEVER}; @P nanosleep.u32 0;"
-    return f"{{ .reg .b32 A, X; .reg .pred P; mov.b32 A, 0; {united} {test} }}"
+    combined = " ".join(f"mov.b32 X, ${k}; or.b32 A, A, X;" for k in computed)
+    test = f"setp.eq.b32 P, A, {IMPROBABLE_BITS}; @P nanosleep.u32 0;"
+    return f"{{ .reg .b32 A, X; .reg .pred P; mov.b32 A, 0; {combined} {test} }}"
 
 
 def _computed_in_flight(wait: Op) -> list[Value]:
     """The float32 tiles that are computed between the preceding matmul or wait and this wait, and used afterwards."""
     assert wait.parent is not None
     ops = wait.parent.ops
-    at = ops.index(wait)
-    start = max((k for k, op in enumerate(ops[:at]) if isinstance(op, (*MATMULS, MmaWait))), default=at)
-    later = {v for op in ops[at + 1 :] for inner in op.walk() for v in inner.operands}
-    results = (v for op in ops[start + 1 : at] for v in op.results)
-    return [v for v in results if v in later and isinstance(v.type, TileType) and v.type.dtype is float32]
+    position = ops.index(wait)
+    start = max(
+        (k for k, op in enumerate(ops[:position]) if isinstance(op, (*MATMULS, MmaWait))), default=position
+    )
+    used_later = {v for op in ops[position + 1 :] for inner in op.walk() for v in inner.operands}
+    results = (v for op in ops[start + 1 : position] for v in op.results)
+    return [
+        v for v in results if v in used_later and isinstance(v.type, TileType) and v.type.dtype is float32
+    ]
 
 
 def _last_accumulators(wait: Op, count: int) -> set[Value]:
@@ -205,8 +217,8 @@ class _Memory:
         self.a, self.low, self.asm = a, low, asm
         self.transpose = [str(int(not a.depth_first))]
 
-    def named(self, i: int, k: int) -> str:
-        return self.asm.descriptor(self.low, self.a.step(ROWS * i, k), _words(self.a, ROWS))
+    def operand_text(self, i: int, k: int) -> str:
+        return self.asm.descriptor(self.low, self.a.step(ROWS * i, k), _descriptor_fields(self.a, ROWS))
 
 
 class _Registers:
@@ -218,7 +230,7 @@ class _Registers:
         self.type = register_type(scalar_of(value.type.dtype), 1)  # type: ignore[union-attr]
         self.transpose: list[str] = []
 
-    def named(self, i: int, k: int) -> str:
+    def operand_text(self, i: int, k: int) -> str:
         first = self.depth // 2 * i + k // 2
         pairs = [self._pair(r) for r in range(first, first + 8, 2)]
         return "{" + ", ".join(self.asm.input("r", "i32", x) for x in pairs) + "}"
@@ -237,15 +249,15 @@ def _column_parts(columns: int, mma_types: MmaTypes) -> list[tuple[int, int]]:
     """The column ranges of the instructions, (first, count) in units of 8, each as wide as possible."""
     allowed = COLUMNS if mma_types.sum.is_float else INTEGER_COLUMNS
     parts: list[tuple[int, int]] = []
-    at = 0
-    while at < columns:
-        count = next(n for n in allowed if n <= columns - at)
-        parts.append((at // 8, count // 8))
-        at += count
+    column = 0
+    while column < columns:
+        count = next(n for n in allowed if n <= columns - column)
+        parts.append((column // 8, count // 8))
+        column += count
     return parts
 
 
-def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
+def _warp_group_address(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
     """The address of a warp group's part of an operand: part `number`, of `length` rows or columns."""
     if x.across == length:
         return x.start
@@ -255,12 +267,12 @@ def _moved(s: GpuState, x: WgmmaOperand, number: str, length: int) -> str:
     return s.code.emit(f"add i32 {x.start}, {step}")
 
 
-def _low(s: GpuState, address: str) -> str:
+def _address_field(s: GpuState, address: str) -> str:
     """The address field of a descriptor, in 16-byte units."""
     return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
 
 
-def _words(x: WgmmaOperand, length: int) -> tuple[int, int]:
+def _descriptor_fields(x: WgmmaOperand, length: int) -> tuple[int, int]:
     """The other fields of a descriptor: the value to add to the lower half, and the upper half. The distance between
     boxes is used only for MN-major operands that span several boxes."""
     boxes = not x.depth_first and length * x.size > x.row_bytes
@@ -302,23 +314,25 @@ class _Assembly:
         return self.names[key]
 
     def emit(self, s: GpuState) -> list[str]:
-        """Emit the block. Returns the registers of the accumulators after it."""
-        n, code, head = self.count, s.code, list[str]()
+        """Emit the block. Returns the registers of the accumulators after the block."""
+        n, code, declarations = self.count, s.code, list[str]()
         if not n:
             code.line(
                 f'call void asm sideeffect "{" ".join(self.lines)}{s.noted}", "~{{memory}}"() convergent'
             )
             return []
         if self.names:
-            head.append(f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};")
-        for (address, offset, (below, above)), name in self.names.items():
-            head.append(f"add.u32 L, {self.inputs[address][2]}, {(offset >> 4) + below};")
-            head.append(f"mov.b64 {name}, {{L, {above}}};")
-        text = "\\0A".join([f"{{{s.noted}", *head, *self.lines, "}"])
+            declarations.append(f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};")
+        for (address, offset, (low_increment, high_word)), name in self.names.items():
+            declarations.append(f"add.u32 L, {self.inputs[address][2]}, {(offset >> 4) + low_increment};")
+            declarations.append(f"mov.b64 {name}, {{L, {high_word}}};")
+        text = "\\0A".join([f"{{{s.noted}", *declarations, *self.lines, "}"])
         result = f"{{ {', '.join(self.types)} }}"
-        tied = [str(k) for k in range(len(self.accumulators))]
-        out = [("=" if tied else "=&") + CONSTRAINTS[t] for t in self.types]
-        constraints = ",".join([*out, *tied, *(c for c, _, _ in self.inputs.values()), "~{memory}"])
+        tied_operands = [str(k) for k in range(len(self.accumulators))]
+        outputs = [("=" if tied_operands else "=&") + CONSTRAINTS[t] for t in self.types]
+        constraints = ",".join(
+            [*outputs, *tied_operands, *(c for c, _, _ in self.inputs.values()), "~{memory}"]
+        )
         arguments = [f"{t} {x}" for t, x in zip(self.types, self.accumulators, strict=False)]
         arguments += [f"{t} {x}" for x, (_, t, _) in self.inputs.items()]
         struct = code.emit(

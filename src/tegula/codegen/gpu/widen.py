@@ -13,7 +13,7 @@ from tegula.codegen.text import Code, constant, float_literal, register_type
 from tegula.target import CudaTarget
 from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, int8, uint8
 
-TOGETHER = 4
+BYTES_PER_REGISTER = 4
 
 
 def widens_together(target: CudaTarget, source: DType, to: DType) -> bool:
@@ -25,25 +25,25 @@ def widens_together(target: CudaTarget, source: DType, to: DType) -> bool:
 def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> list[str]:
     """The conversion of 8-bit numbers to floats of type `to`."""
     floats: list[str] = []
-    for first in range(0, len(numbers), TOGETHER):
-        part = numbers[first : first + TOGETHER]
+    for first in range(0, len(numbers), BYTES_PER_REGISTER):
+        chunk = numbers[first : first + BYTES_PER_REGISTER]
         widen = _floats_to_floats if source.is_float else _integers_to_floats
-        floats += widen(code, *_in_one_register(code, part), source, to)[: len(part)]
+        floats += widen(code, *_in_one_register(code, chunk), source, to)[: len(chunk)]
     return floats
 
 
-def _in_one_register(code: Code, part: Sequence[str]) -> tuple[str, Sequence[int]]:
+def _in_one_register(code: Code, numbers: Sequence[str]) -> tuple[str, Sequence[int]]:
     """A vector of four bytes that contains the given bytes, and their positions. Bytes that were extracted from one
     vector stay in this vector, because otherwise LLVM might keep a permutation before the permutation of
     `_interleaved`."""
-    sources = [code.bytes_of.get(x, ("", 0)) for x in part]
+    sources = [code.bytes_of.get(x, ("", 0)) for x in numbers]
     vectors = {vector for vector, _ in sources}
-    if len(part) == TOGETHER and len(vectors) == 1 and "" not in vectors:
+    if len(numbers) == BYTES_PER_REGISTER and len(vectors) == 1 and "" not in vectors:
         return sources[0][0], [k for _, k in sources]
     packed = "zeroinitializer"
-    for k, x in enumerate(part):
+    for k, x in enumerate(numbers):
         packed = code.emit(f"insertelement <4 x i8> {packed}, i8 {x}, i32 {k}")
-    return packed, range(TOGETHER)
+    return packed, range(BYTES_PER_REGISTER)
 
 
 # Integers ------------------------------------------------------------------------------------------------------------
@@ -52,15 +52,15 @@ def _in_one_register(code: Code, part: Sequence[str]) -> tuple[str, Sequence[int
 def _integers_to_floats(
     code: Code, packed: str, positions: Sequence[int], source: DType, to: DType
 ) -> list[str]:
-    """The bytes at four positions as floats. A signed n is handled as the unsigned n + 128, whose bits differ from
-    those of n in the sign bit alone."""
+    """The bytes at four positions as floats. A signed n is handled as the unsigned n + 128, whose bits differ from n
+    only in the sign bit."""
     if source.is_signed:
         packed = code.emit(f"xor <4 x i8> {packed}, splat (i8 -128)")
     bias = 128 if source.is_signed else 0
     if to is float32:
         return [_byte_to_float32(code, packed, k, bias) for k in positions]
-    two = _two_halves if to is float16 else _two_bfloats
-    return [x for k in (0, 2) for x in two(code, packed, positions[k], positions[k + 1], bias)]
+    convert_pair = _two_halves if to is float16 else _two_bfloats
+    return [x for k in (0, 2) for x in convert_pair(code, packed, positions[k], positions[k + 1], bias)]
 
 
 def _byte_to_float32(code: Code, packed: str, k: int, bias: int) -> str:
@@ -85,8 +85,8 @@ def _two_bfloats(code: Code, packed: str, j: int, k: int, bias: int) -> list[str
     pair, bits = "<2 x bfloat>", _interleaved(code, packed, (j, None, k, None), (0, 0, 0, 0))
     numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
     larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
-    scale, less = _bfloats(2.0**6), _bfloats(-float(bias))
-    scaled_pair = code.call("fma", "v2bf16", pair, f"{pair} {larger}, {pair} {scale}, {pair} {less}")
+    scale, negative_bias = _bfloats(2.0**6), _bfloats(-float(bias))
+    scaled_pair = code.call("fma", "v2bf16", pair, f"{pair} {larger}, {pair} {scale}, {pair} {negative_bias}")
     return _unpack_pair(code, code.emit(f"bitcast {pair} {scaled_pair} to <2 x i16>"), bfloat16)
 
 
@@ -103,8 +103,8 @@ def _floats_to_floats(
 ) -> list[str]:
     """The bytes at four positions as floats of type `to`."""
     packed = _interleaved(code, packed, positions, (0, 0, 0, 0))
-    two = _two_e5m2_to_float16 if source is float8_e5m2 else _two_e4m3_to_float16
-    halves = [x for k in (0, 2) for x in _unpack_pair(code, two(code, packed, k), float16)]
+    convert_pair = _two_e5m2_to_float16 if source is float8_e5m2 else _two_e4m3_to_float16
+    halves = [x for k in (0, 2) for x in _unpack_pair(code, convert_pair(code, packed, k), float16)]
     return [convert(code, x, float16, to, 1) for x in halves]
 
 
@@ -123,13 +123,14 @@ def _two_e4m3_to_float16(code: Code, packed: str, k: int) -> str:
 # Parts of registers --------------------------------------------------------------------------------------------------
 
 
-def _interleaved(code: Code, packed: str, picked: Sequence[int | None], others: Sequence[int]) -> str:
-    """A vector of four bytes: byte `picked[k]` of `packed`, or the constant `others[k]` if `picked[k]` is None."""
-    fixed = ", ".join(f"i8 {n}" for n in others)
-    mask = ", ".join(f"i32 {4 + at if k is None else k}" for at, k in enumerate(picked))
-    return code.emit(f"shufflevector <4 x i8> {packed}, <4 x i8> <{fixed}>, <4 x i32> <{mask}>")
+def _interleaved(code: Code, packed: str, selected: Sequence[int | None], constants: Sequence[int]) -> str:
+    """A vector of four bytes: byte `selected[k]` of `packed`, or the constant `constants[k]` if `selected[k]` is
+    None."""
+    constant_bytes = ", ".join(f"i8 {n}" for n in constants)
+    mask = ", ".join(f"i32 {4 + position if k is None else k}" for position, k in enumerate(selected))
+    return code.emit(f"shufflevector <4 x i8> {packed}, <4 x i8> <{constant_bytes}>, <4 x i32> <{mask}>")
 
 
 def _unpack_pair(code: Code, pair: str, dtype: DType) -> list[str]:
-    one = register_type(dtype, 1)
-    return [code.emit(f"extractelement <2 x {one}> {pair}, i32 {k}") for k in (0, 1)]
+    scalar_type = register_type(dtype, 1)
+    return [code.emit(f"extractelement <2 x {scalar_type}> {pair}, i32 {k}") for k in (0, 1)]
