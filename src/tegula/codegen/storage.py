@@ -174,15 +174,15 @@ STACK_PIECE, STACK_BYTES = 1024, 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Scratch memory of `size` bytes at the address in register `pointer`, allocated for `name` at `loc`. `made`: the
-    number of lines of the function at the allocation; `is_written`: whether all elements are written before they are
-    read."""
+    """Scratch memory of `size` bytes at the address in register `pointer`, allocated for `name` at `loc`.
+    `line_count`: the number of lines of the function at the allocation; `is_written`: whether all elements are written
+    before they are read."""
 
     pointer: str
     name: str
     size: int
     loc: Location
-    made: int
+    line_count: int
     is_written: bool = True
 
 
@@ -206,7 +206,7 @@ class ThreadScratch:
     def planned(self, lines: list[str], stack_bytes: int = 0) -> tuple[list[str], MemoryMap]:
         """The instructions that compute the address of each piece that the function uses, and the plan of the pieces
         in scratch memory. Small pieces, of `stack_bytes` together, are on the stack instead."""
-        spans = lifetimes(lines, {p.pointer: p.made for p in self.pieces})
+        spans = lifetimes(lines, {p.pointer: p.line_count for p in self.pieces})
         for pointer, end in self.held.items():
             if pointer in spans:
                 spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)
