@@ -72,9 +72,9 @@ def stale_cache_key(patch: pytest.MonkeyPatch) -> None:
 
 def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
     """A bug: a tile that exceeds its array by one element is assumed to be inside."""
-    original = elements.inside
+    original = elements.tile_in_bounds
 
-    def inside(s: Any, op: Any) -> str:
+    def tile_in_bounds(s: Any, op: Any) -> str:
         array = s.arrays[op.operands[0]]
         wider = replace(array, shape=tuple(s.memory.add(n, "1") for n in array.shape))
         s.arrays[op.operands[0]] = wider
@@ -83,8 +83,8 @@ def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
         finally:
             s.arrays[op.operands[0]] = array
 
-    patch.setattr(elements, "inside", inside)
-    patch.setattr(sweep, "inside", inside)
+    patch.setattr(elements, "tile_in_bounds", tile_in_bounds)
+    patch.setattr(sweep, "tile_in_bounds", tile_in_bounds)
 
 
 # The seed of a program that finds each bug, which is tried first.

@@ -15,6 +15,6 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "semantics"), str(HERE.parent / "ge
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The allocation of buffers in shared memory: disjoint where there is room, or sharing bytes wherever possible."""
     if request.param == "tight":
-        monkeypatch.setattr(place_shared, "LITTLE", 0)
-        monkeypatch.setattr(place_shared, "SMALL", 0)
+        monkeypatch.setattr(place_shared, "NO_REUSE_BYTES", 0)
+        monkeypatch.setattr(place_shared, "SMALL_BYTES", 0)
     return request.param

@@ -100,6 +100,6 @@ def test_lowered_kernels_of_other_block_sizes_match_the_interpreter(
 
 def test_small_buffers_do_not_reuse_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exchange of one reduction need not wait for the readers of the previous one."""
-    monkeypatch.setattr(place_shared, "LITTLE", 0)
+    monkeypatch.setattr(place_shared, "NO_REUSE_BYTES", 0)
     kernel, _ = agrees(LAUNCHES["softmax"])
     assert len(barriers(kernel)) == COUNTS["softmax"]
