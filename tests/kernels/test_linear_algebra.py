@@ -121,7 +121,7 @@ def test_linear_algebra_refuses_invalid_arguments() -> None:
         with pytest.raises(tg.LaunchError) as error:
             call()
         assert message in str(error.value)
-    with pytest.raises(tg.CompileError, match="'k' is 5, and there are 4 keys"):
+    with pytest.raises(tg.CompileError, match="'k' is 5, but there are 4 keys"):
         kernels.topk(a[0], 5)
 
 
