@@ -109,32 +109,34 @@ def _tile_cholesky_on_grid(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[
     source = column % ROWS * COLUMNS + column
     x = tg.tile_local(a, (ROWS, COLUMNS))
     one, zero = type(x[0, 0])(1.0), type(x[0, 0])(0.0)
-    for first in tg.unrolled(rows):
-        own = first // 2
-        for base in tg._rolled(tg.static(ROWS // copies(n))):
-            for copy in tg.unrolled(tg.static(copies(n))):
-                step = base * tg.static(copies(n)) + copy
-                k = first % 2 * ROWS + step
-                d = tg.lane_shuffle(x[first, own], step * COLUMNS + k)
+    for row_slot in tg.unrolled(rows):
+        column_slot = row_slot // 2
+        for first_step in tg._rolled(tg.static(ROWS // copies(n))):
+            for step_in_body in tg.unrolled(tg.static(copies(n))):
+                step = first_step * tg.static(copies(n)) + step_in_body
+                k = row_slot % 2 * ROWS + step
+                d = tg.lane_shuffle(x[row_slot, column_slot], step * COLUMNS + k)
                 pivot, inverse = tg._tile_root_of_pivot(d)
                 scale = tg.where(column == k, inverse, one)
                 below, right = tg.vector(zero, length=rows), tg.vector(zero, length=columns)
                 for r in tg.unrolled(rows):
-                    if r >= first:
-                        x[r, own] = x[r, own] * scale
-                x[first, own] = tg.where(lane == step * COLUMNS + k, pivot, x[first, own])
+                    if r >= row_slot:
+                        x[r, column_slot] = x[r, column_slot] * scale
+                x[row_slot, column_slot] = tg.where(
+                    lane == step * COLUMNS + k, pivot, x[row_slot, column_slot]
+                )
                 for r in tg.unrolled(rows):
-                    if r >= first:
-                        below[r] = tg.lane_shuffle(x[r, own], k, COLUMNS)
+                    if r >= row_slot:
+                        below[r] = tg.lane_shuffle(x[r, column_slot], k, COLUMNS)
                 for c in tg.unrolled(columns):
-                    if c >= own:
+                    if c >= column_slot:
                         # Row i of this lane's column is among the rows of the lanes with row i % 4.
                         upper, lower = below[2 * c], below[tg.min(2 * c + 1, tg.static(rows - 1))]
                         right[c] = tg.lane_shuffle(tg.where(column < ROWS, upper, lower), source)
                         for r in tg.unrolled(rows):
-                            if r >= first and r >= 2 * c:
+                            if r >= row_slot and r >= 2 * c:
                                 updated = x[r, c] - below[r] * right[c]
-                                if c > own:
+                                if c > column_slot:
                                     x[r, c] = updated
                                 else:
                                     x[r, c] = tg.where(column > k, updated, x[r, c])

@@ -148,11 +148,11 @@ def row_with_length(x, length):
     grid = (tg.group_size(),)
     count = tg.static(-(-length // grid[0]))
     numbers = tg.tile_reshape(x, (n,))
-    first = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
-    second = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
+    real_parts = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
+    imaginary_parts = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
     re, im = tg.vector(zero, length=count), tg.vector(zero, length=count)
-    for k in tg.unrolled(tg.static(min(count, first.shape[0]))):
-        re[k], im[k] = first[k], second[k]
+    for k in tg.unrolled(tg.static(min(count, real_parts.shape[0]))):
+        re[k], im[k] = real_parts[k], imaginary_parts[k]
     result = tg.tile_map(
         tg._tile_complex, tg.tile_from_local(re, grid, (length,)), tg.tile_from_local(im, grid, (length,))
     )
