@@ -44,8 +44,8 @@ def advect(velocity: tg.array2d[tg.vec2], field: tg.array, out: tg.array):
 @tg.kernel
 def diverge(v: tg.array2d[tg.vec2], out: tg.array2d[float]):
     i, j = tg.tid()
-    row_difference = periodic(v, i + 1, j).x - periodic(v, i - 1, j).x
-    out[i, j] = 0.5 * (row_difference + periodic(v, i, j + 1).y - periodic(v, i, j - 1).y)
+    slope_i = periodic(v, i + 1, j).x - periodic(v, i - 1, j).x
+    out[i, j] = 0.5 * (slope_i + periodic(v, i, j + 1).y - periodic(v, i, j - 1).y)
 
 
 @tg.kernel
@@ -60,10 +60,8 @@ def relax(divergence: tg.array2d[float], p: tg.array2d[float], out: tg.array2d[f
 @tg.kernel
 def project(velocity: tg.array2d[tg.vec2], p: tg.array2d[float], out: tg.array2d[tg.vec2]):
     i, j = tg.tid()
-    column_difference = periodic(p, i, j + 1) - periodic(p, i, j - 1)
-    out[i, j] = velocity[i, j] - 0.5 * tg.vec2(
-        periodic(p, i + 1, j) - periodic(p, i - 1, j), column_difference
-    )
+    slope_j = periodic(p, i, j + 1) - periodic(p, i, j - 1)
+    out[i, j] = velocity[i, j] - 0.5 * tg.vec2(periodic(p, i + 1, j) - periodic(p, i - 1, j), slope_j)
 
 
 def apply(kernel: Any, *inputs: Any, like: Any = None) -> Any:

@@ -62,6 +62,6 @@ def test_examples_take_a_size_and_print_their_time(
     assert sizes == [7, 7]
     assert (
         first.startswith("size 7 on cpu: ")
-        and first.endswith(" s with compiling")
-        and second.endswith(" s without")
+        and first.endswith(" s with compilation")
+        and second.endswith(" s without compilation")
     )
