@@ -387,7 +387,7 @@ def bytes_kernel(expression: str, dtype: str) -> Any:
 """
     names: dict[str, Any] = {"tg": tg}
     exec(text, names)
-    return tg.kernel(rng=text)(names["kernel"])
+    return tg.kernel(source=text)(names["kernel"])
 
 
 EXPRESSIONS = (
