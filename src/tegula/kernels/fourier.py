@@ -7,6 +7,7 @@ from typing import Any
 
 import tegula as tg
 from tegula.kernels.operands import as_array, is_tensor, needs_gradient
+from tegula.ops.roles import WARP
 
 COMPLEX_TYPES = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
 REAL_TYPES = {pair: real for real, pair in COMPLEX_TYPES.items()}
@@ -163,7 +164,8 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
-    tg.launch_tiled(kernel, grid, [argument], [out], block_dim=-(-threads // 32) * 32, device=source.device)
+    block_dim = max(1, round(threads / WARP)) * WARP
+    tg.launch_tiled(kernel, grid, [argument], [out], block_dim=block_dim, device=source.device)
 
 
 def _padded_length(n: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -228,9 +229,9 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
         numbers = tg.tile_reshape(x, shape)
         first = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
         second = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
-        for k in tg.unrolled(tg.static(r * count)):
-            a, b = (first[k], second[k]) if tg.static(rows == 1) else (first[k, 0], second[k, 0])
-            re[k], im[k] = (b, a) if tg.static(swap_input) else (a, b)
+        re, im = tg.vector(first, length=tg.static(r * count)), tg.vector(second, length=tg.static(r * count))
+        if tg.static(swap_input):
+            re, im = im, re
     else:
         for i in tg.unrolled(count):
             number = lane + i * threads
@@ -252,11 +253,10 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
                 re[k * count + i], im[k * count + i] = (
                     (v[at], u[at]) if tg.static(swap_output) else (u[at], v[at])
                 )
-        if tg.static(rows == 1):
-            first, second = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
-        else:
-            first = tg.tile_from_local(tg._tile_column(re), grid, shape)
-            second = tg.tile_from_local(tg._tile_column(im), grid, shape)
+        if tg.static(len(shape) > 1):
+            slots = tg.static((r, count) if rows == 1 else (r * count, 1))
+            re, im = tg.matrix(re, shape=slots, dtype=type(zero)), tg.matrix(im, shape=slots, dtype=type(zero))
+        first, second = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
         return tg.tile_reshape(
             tg.tile_map(tg._tile_complex, first, second), (tg.static(size // (r * s)), r * s)
         )
@@ -273,8 +273,8 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
                 for k in tg.unrolled(r):
                     at = tg.table(tg.static(digit_reversal(r)))[k]
                     z = tg.vector(u[at], v[at])
-                    if tg.static(m > 1) and k > 0:
-                        z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+                    if tg.static(m > 1):
+                        z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
                     result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
         return result[:, : r * s]
 
@@ -284,8 +284,11 @@ def distribution(
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
     """The shape of the numbers of a stage and the grid of threads with which each thread has the numbers of its
     butterflies, which are `stride` apart; no grid if there is none."""
+    if rows == 1 and stride % threads == 0:
+        return (r * stride,), (threads,) if threads % WARP == 0 else None
     if rows == 1:
-        return (r * stride,), (threads,) if threads % WARP == 0 and stride % threads == 0 else None
+        is_grid = threads % WARP == 0 and threads & (threads - 1) == 0
+        return (r, stride), (1, threads) if is_grid else None
     is_grid = threads % WARP == 0 and rows * stride == threads and stride & (stride - 1) == 0
     return (rows, r, stride), (rows, 1, stride) if is_grid else None
 
@@ -301,10 +304,23 @@ BANK_PHASE = 16
 """The number of 8-byte elements that the banks of shared memory read or write at a time."""
 
 
+@lru_cache(maxsize=256)
 def padding(r: int, m: int, s: int) -> int:
-    """The padding of a row of results, in numbers, with which threads that write to several rows at a time write to
-    different banks of shared memory; the last stage has none, because its results stay together."""
-    return s if m > 1 and s < BANK_PHASE and r % 2 == 0 else 0
+    """The padding of a row of results, in numbers, with which consecutive threads access the fewest numbers in the same
+    banks of shared memory, when they write results and when the next stage reads them. The last stage has none, because
+    its results stay together."""
+    lengths = range(r * s, r * s + BANK_PHASE)
+    return min(lengths, key=lambda n: (conflicts(n, s) + conflicts(n, r * s), n)) - r * s if m > 1 else 0
+
+
+def conflicts(length: int, s: int) -> float:
+    """The cycles that accesses of BANK_PHASE threads take, on average over the first thread, if each row of `length`
+    elements has the elements of s threads."""
+    cycles, starts = 0, {BANK_PHASE * k % s for k in range(BANK_PHASE)}
+    for first in starts:
+        banks = [(t // s * length + t % s) % BANK_PHASE for t in range(first, first + BANK_PHASE)]
+        cycles += max(map(banks.count, banks))
+    return cycles / len(starts)
 
 
 def split_butterflies(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
@@ -330,6 +346,17 @@ def _tile_multiply_by_table(z, parts, k, p):
 
 
 @part
+def _tile_twiddled(z, parts, k, p):
+    """A complex number times power k of root p. Powers that are no multiple of 4 are products of two, so that the table
+    has fewer rows that threads read."""
+    if k >= 4:
+        z = tg._tile_multiply_by_table(z, parts, k - k % 4, p)
+    if k % 4 > 0:
+        z = tg._tile_multiply_by_table(z, parts, k % 4, p)
+    return z
+
+
+@part
 def _tile_swap_parts(z):
     """A complex number with its real and imaginary parts exchanged."""
     return tg.vector(z[1], z[0])
@@ -345,15 +372,6 @@ def _tile_real_part(z):
 def _tile_imaginary_part(z):
     """The imaginary part of a complex number."""
     return z[1]
-
-
-@part
-def _tile_column(x):
-    """A vector as a matrix with one column."""
-    column = tg.matrix(x[0], shape=(tg.static(len(x)), 1), dtype=type(x[0]))
-    for k in tg.unrolled(tg.static(len(x))):
-        column[k, 0] = x[k]
-    return column
 
 
 @part
