@@ -53,7 +53,7 @@ REFUSED = {
     "x = tg.zeros((2, 2, 2), dtype=float)": "one or two dimensions of scalars, or one of vectors",
     "x = tg.zeros(2, dtype=tg.quat)": "one or two dimensions of scalars, or one of vectors",
     "x = tg.zeros(int(a[0]), dtype=float)": "must be a compile-time constant",
-    "t = tg.tile_load(a, 4)\n    u = tg.tile_matmul(t, t, dtype=tg.vec3)": "the dtype of a matmul is a scalar type",
+    "t = tg.tile_load(a, 4)\n    u = tg.tile_matmul(t, t, dtype=tg.vec3)": "dtype of a matmul must be a scalar type",
     "t = tg.tile_zeros((2, 2))\n    tg.tile_matmul(t, t, t, dtype=float)": "has the dtype of the tile",
     "t = tg.tile_where(True, 1.0, 2.0)": "expected a tile",
 }

@@ -7,7 +7,6 @@ from typing import Any
 
 import tegula as tg
 from tegula.kernels.operands import as_array, is_tensor, needs_gradient
-from tegula.ops.roles import WARP
 
 COMPLEX_TYPES = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
 REAL_TYPES = {pair: real for real, pair in COMPLEX_TYPES.items()}
@@ -18,7 +17,7 @@ THREADS, FEW_PER_THREAD = 64, 8
 """On GPUs the number of threads of a block of whole short rows, and the number of elements per thread of a longer row
 of at most ELEMENTS elements, because more threads hide more of the latency of memory."""
 MIN_THREADS, MAX_THREADS = 32, 512
-"""The minimum and the maximum number of threads per block."""
+"""The minimum number of threads per block, of which blocks have a multiple, and the maximum."""
 
 PRIME_RADICES = (2, 3, 5, 7, 11, 13)
 
@@ -164,7 +163,7 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
-    block_dim = max(1, round(threads / WARP)) * WARP
+    block_dim = round(threads / MIN_THREADS) * MIN_THREADS
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=block_dim, device=source.device)
 
 

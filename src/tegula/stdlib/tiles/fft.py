@@ -255,7 +255,10 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
                 )
         if tg.static(len(shape) > 1):
             slots = tg.static((r, count) if rows == 1 else (r * count, 1))
-            re, im = tg.matrix(re, shape=slots, dtype=type(zero)), tg.matrix(im, shape=slots, dtype=type(zero))
+            re, im = (
+                tg.matrix(re, shape=slots, dtype=type(zero)),
+                tg.matrix(im, shape=slots, dtype=type(zero)),
+            )
         first, second = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
         return tg.tile_reshape(
             tg.tile_map(tg._tile_complex, first, second), (tg.static(size // (r * s)), r * s)
@@ -347,8 +350,8 @@ def _tile_multiply_by_table(z, parts, k, p):
 
 @part
 def _tile_twiddled(z, parts, k, p):
-    """A complex number times power k of root p. Powers that are no multiple of 4 are products of two, so that the table
-    has fewer rows that threads read."""
+    """A complex number times power k of root p. Powers that are not multiples of 4 are products of two, so that threads
+    read fewer rows of the table."""
     if k >= 4:
         z = tg._tile_multiply_by_table(z, parts, k - k % 4, p)
     if k % 4 > 0:
