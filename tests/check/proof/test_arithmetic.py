@@ -71,11 +71,11 @@ class Verifier:
     def __init__(self) -> None:
         self.atoms = verifier.Atoms()
         self.facts = verifier.Facts(self.atoms)
-        self.mod, self.div, self.extreme = self.atoms.mod, self.atoms.div, self.atoms.pick
+        self.mod, self.div, self.extreme = self.atoms.mod, self.atoms.div, self.atoms.extreme
         self.choose = self.atoms.choose
 
     def symbol(self, name: str) -> Any:
-        return self.atoms.of("sym", name)
+        return self.atoms.intern("sym", name)
 
     number, plus, times = (
         staticmethod(verifier.number),
@@ -87,7 +87,7 @@ class Verifier:
     negated = staticmethod(verifier.negated)
 
     def function(self, function: Any, *args: Any) -> Any:
-        return self.atoms.of("app", function, args)
+        return self.atoms.intern("app", function, args)
 
     def assume(self, c: Any) -> None:
         self.facts.assume(c)

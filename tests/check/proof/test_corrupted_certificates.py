@@ -48,7 +48,11 @@ def is_weakening(path: CertificatePath) -> bool:
     begins with item 0."""
     field = next((k for k in reversed(path) if isinstance(k, str)), "")
     splits = path[-1] == 1 and field in ("tree", "start")
-    return field in ("facts", "loose", "ahead", "offsets") or splits or (field == "lags" and path[-1] == 3)
+    return (
+        field in ("facts", "warps_unordered", "one_warp_ahead", "offsets")
+        or splits
+        or (field == "lags" and path[-1] == 3)
+    )
 
 
 def test_certificates_with_a_corrupted_field_are_rejected() -> None:

@@ -42,17 +42,17 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
         "frames": [frame_row(program, frame, bound) for frame in role.frames],
         "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
         "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
-        "flights": [
+        "pending_matmuls": [
             [items(in_flight), None if v is None else number_of[v]] for _, in_flight, v in role.pending_copies
         ],
         "in_flight": [[number_of[v], numbers[n]] for v, n in role.in_flight.items() if n in numbers],
-        "uncommitted": items(role.uncommitted),
-        "copies": [items(in_flight) for in_flight in role.copies],
-        "dirty": sorted([n, k] for n, k in role.dirty),
-        "unmet": sorted([n, k, level] for (n, k), level in role.unsynchronised.items()),
-        "unknown": sorted([n, k] for n, k in role.unknown),
-        "loose": role.loose,
-        "ahead": role.ahead,
+        "uncommitted_reads": items(role.uncommitted),
+        "bulk_groups": [items(in_flight) for in_flight in role.copies],
+        "unfenced": sorted([n, k] for n, k in role.dirty),
+        "unsynchronised": sorted([n, k, level] for (n, k), level in role.unsynchronised.items()),
+        "issuer_only_reads": sorted([n, k] for n, k in role.unknown),
+        "warps_unordered": role.loose,
+        "one_warp_ahead": role.ahead,
     }
 
 

@@ -37,72 +37,73 @@ class Rejected(Exception):
 
 
 Engine: TypeAlias = tuple[int, bool]
-"""An engine that accesses a ring: a role, and whether it is the one that fills the ring. Copies into a ring fill it,
-reads do not, and stores by threads belong to one or the other, as the certificate says of each role."""
+"""An engine that accesses a ring: a role, and whether the engine fills the ring. Bulk copies into a ring belong to the
+filling engine of their role, reads to the other engine; the certificate assigns the stores of each role to one of the
+two."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """A hand-over of a ring by one engine to another: the releasing engine arrives at `barrier` for item c + `item`
-    after its accesses of item c of the ring, and the acquiring engine has waited for this item before its accesses of
-    item c + `later` stages. `own`: both engines belong to one role, which knows its own arrivals before it starts a
-    copy."""
+    """A hand-over of a ring from one engine to another. The releasing engine arrives at `barrier` for item
+    c + `item_shift` after its accesses of item c of the ring; the acquiring engine waits for that item before its
+    accesses of item c + `reuse_distance` * stages. `own`: both engines belong to one role, whose arrivals precede its
+    copies in program order."""
 
-    giver: Engine
-    taker: Engine
+    releaser: Engine
+    acquirer: Engine
     barrier: int
-    item: int
-    later: int
+    item_shift: int
+    reuse_distance: int
     own: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A ring of stages in shared memory that engines hand to each other. `accessed`: whether any access of it is
-    asynchronous; `copied`, `stored`: the roles whose copies, and whose threads, write it; `storing`: the roles whose
-    stores belong to the engine that fills the ring."""
+    """A ring of stages in shared memory that engines hand to each other. `asynchronous`: whether it has asynchronous
+    accesses; `copying_roles`, `storing_roles`: the roles whose copies, and whose threads, write it; `filling_roles`:
+    the roles whose stores belong to the engine that fills the ring."""
 
     stages: int
-    rows: list[HandOver]
-    accessed: bool
-    copied: set[int]
-    stored: set[int]
-    storing: set[int]
+    handovers: list[HandOver]
+    asynchronous: bool
+    copying_roles: set[int]
+    storing_roles: set[int]
+    filling_roles: set[int]
 
     def engine(self, role: int, writes: bool, asynchronous: bool) -> Engine:
-        """The engine that makes an access of a role."""
-        return role, writes and (asynchronous or role in self.storing)
+        """The engine to which an access of a role belongs."""
+        return role, writes and (asynchronous or role in self.filling_roles)
 
     def writes(self, engine: Engine) -> bool:
         """Whether an engine writes the ring."""
         role, fills = engine
-        return fills or role in self.stored - self.storing
+        return fills or role in self.storing_roles - self.filling_roles
 
     def is_of_threads(self, engine: Engine) -> bool:
-        """Whether an engine makes accesses by threads or asynchronous reads, besides bulk loads."""
-        return not engine[1] or engine[0] in self.storing
+        """Whether an engine has other accesses than bulk loads: accesses by threads, or asynchronous reads."""
+        return not engine[1] or engine[0] in self.filling_roles
 
-    def taken(self, engine: Engine) -> list[HandOver]:
-        """The rows in which the ring is handed to an engine."""
-        return [row for row in self.rows if row.taker == engine]
+    def handovers_to(self, engine: Engine) -> list[HandOver]:
+        """The hand-overs of the ring to an engine."""
+        return [row for row in self.handovers if row.acquirer == engine]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """The reason why the accesses of a stage by a writing engine are complete before the engine writes the stage again:
-    at each access of the ring, after arrivals at `barrier` for all items before x, the accesses of item x - `total` are
-    complete, as the last wait at the barrier `after` shows. `after` -1: it accesses the first items only, one of each
-    stage. `item`: the item of the barrier less that of the ring."""
+class ReuseOrder:
+    """The reason why the accesses of a stage by a writing engine are complete before the engine writes the stage
+    again. At each access of the ring, when the engine has arrived at `barrier` for all items before x, its last wait at
+    `waited_barrier` shows that the accesses of item x - `lag` are complete. `waited_barrier` is -1 for an engine that
+    accesses each stage at most once. `item_shift`: the item of the barrier less the item of the ring."""
 
     barrier: int
-    item: int
-    after: int
-    total: int
+    item_shift: int
+    waited_barrier: int
+    lag: int
 
 
 class Layout(Scheduled):
     """The part of a kernel that does not depend on the path: its roles, barriers and rings. The constructor raises
-    Rejected where certificates do not cover the schedule, or where it breaks a rule on every path."""
+    Rejected if certificates cannot describe the schedule, or if the schedule breaks a rule on every path."""
 
     def __init__(self, kernel: Kernel, compilation: Any, certificate: Mapping[str, Any]) -> None:
         super().__init__(kernel, compilation)
@@ -124,25 +125,25 @@ class Layout(Scheduled):
             if b < 0 or c < -1:
                 raise Rejected("the certificate refers to a barrier that the kernel lacks")
             self.lags.setdefault((b, r), []).append((c, n))
-        pairs = {self.values[v]: (rows, set(storing)) for v, rows, storing in certificate["rings"]}
+        certified_rings = {self.values[v]: (rows, set(filling)) for v, rows, filling in certificate["rings"]}
         self.elected: dict[tuple[int, int], bool] = {}
-        """By barrier and role, whether one warp of the role arrives there, and not all of them."""
-        self._arrivals()
+        """By barrier and role, whether one warp of the role arrives there, instead of all warps."""
+        self._check_arrivals()
         self.rings: dict[Value, Ring] = {}
         for v, accesses in self.accesses.items():
             uses = {(r, writes, asynchronous) for r, writes, asynchronous, _ in accesses}
             copied = any(writes and asynchronous for _, writes, asynchronous in uses)
-            if copied or len({r for r, *_ in uses}) > 1 or v in pairs:
-                self.rings[v] = self._ring(v, uses, pairs)
+            if copied or len({r for r, *_ in uses}) > 1 or v in certified_rings:
+                self.rings[v] = self._ring(v, uses, certified_rings)
         self.overlapping = self._overlapping()
-        self._outside({*self.rings, *self.overlapping})
-        self.turns: dict[tuple[int, Engine], Turn] = {}
-        """By ring and engine, the turn of each engine whose accesses of a stage program order leaves unordered."""
-        self._order(certificate["chains"])
-        self._clusters(certificate["chains"])
+        self._reject_outside_roles({*self.rings, *self.overlapping})
+        self.reuse_orders: dict[tuple[int, Engine], ReuseOrder] = {}
+        """By ring and engine, the order of accesses of a stage that does not follow from program order."""
+        self._check_order(certificate["chains"])
+        self._check_clusters(certificate["chains"])
 
-    def _arrivals(self) -> None:
-        """Check O2: the arrivals of the roles are what each barrier counts, and threads of a role arrive and wait
+    def _check_arrivals(self) -> None:
+        """Check O2: each barrier counts the arrivals of all roles, and the threads of a role arrive and wait
         together."""
         for op in (op for region in self.roles for op in region.walk() if op in self.known.divergent):
             if any(map(self.acts, op.walk())):
@@ -178,47 +179,47 @@ class Layout(Scheduled):
         for v, p in self.allocations.items():
             if v not in self.rings and v not in self.tracked and v not in self.barrier:
                 continue
-            alone = v in self.tracked and v not in self.rings
+            is_private = v in self.tracked and v not in self.rings
             for w, q in self.allocations.items():
                 if p.offset >= q.offset + q.size or q.offset >= p.offset + p.size:
                     continue
-                of_one = len({r for x in (v, w) for r, *_ in self.accesses.get(x, ())}) == 1
-                if v is not w and not (alone and of_one and isinstance(w.type, BufType)):
+                is_of_one_role = len({r for x in (v, w) for r, *_ in self.accesses.get(x, ())}) == 1
+                if v is not w and not (is_private and is_of_one_role and isinstance(w.type, BufType)):
                     owner = v.owner if isinstance(v.owner, Op) else None
                     raise Rejected(f"{v.name} and {w.name} share bytes", owner)
-                if alone:
+                if is_private:
                     overlapping.setdefault(w, []).append(self.number[v])
         return overlapping
 
-    def _outside(self, role_ops: set[Value]) -> None:
+    def _reject_outside_roles(self, buffers: set[Value]) -> None:
         """Reject accesses of rings, and of sources of bulk stores, outside of roles or in ops that the verifier does
         not model."""
         for op in self.ops:
-            inside = any(self._within(op, region) for region in self.roles)
-            started = any(
-                e.kind == "issue" and e.value is not None and root(e.value) in role_ops for e in op.effects()
+            inside = any(self._is_in(op, region) for region in self.roles)
+            starts_access = any(
+                e.kind == "issue" and e.value is not None and root(e.value) in buffers for e in op.effects()
             )
-            filled = any(
+            has_access = any(
                 isinstance(e, E.MemoryAccess)
-                and e.at.buffer in role_ops
+                and e.at.buffer in buffers
                 and (not inside or (op.NAME == "buf.new" and e.at.buffer in self.rings))
                 for e in self.events_of(op)
             )
             if (
-                (started and not (inside and E.completes_copies(op)))
-                or filled
+                (starts_access and not (inside and E.completes_copies(op)))
+                or has_access
                 or (not inside and self.acts(op))
             ):
                 raise Rejected(
                     "an operation on a barrier or ring is outside of roles, or accesses memory of several roles",
                     op,
                 )
-            other = op.regions and not isinstance(op, CONTROL) and op is not self.parent
-            if other and any(self.acts(o) for region in op.regions for o in region.walk()):
+            is_unmodelled = op.regions and not isinstance(op, CONTROL) and op is not self.parent
+            if is_unmodelled and any(self.acts(o) for region in op.regions for o in region.walk()):
                 raise Rejected("the verifier does not model the ops in this region", op)
 
-    def _clusters(self, chains: Sequence[Any]) -> None:
-        """Check that both CTAs of a cluster perform the same operations for each other, and that a stage which both
+    def _check_clusters(self, chains: Sequence[Any]) -> None:
+        """Check that both CTAs of a cluster perform the same operations for each other, and that a stage that both
         fill is free in both."""
         shared = [op for op in self.ops if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
@@ -228,87 +229,93 @@ class Layout(Scheduled):
             if (
                 isinstance(op, CONTROL)
                 and not clusters.is_equal_in_cluster(op)
-                and any(self._signals(o) for o in op.walk())
+                and any(self._has_barrier_events(o) for o in op.walk())
             ):
                 raise Rejected(
                     "the two CTAs of a cluster may execute this op a different number of times", op
                 )
         for op in shared:
-            if problem := clusters.shared(op):
+            if problem := clusters.multicast_problem(op):
                 raise Rejected(problem, op)
             ring = self.rings[root(op.buffer)]
-            if not all(self.clustered(self.barriers[row.barrier]) for row in ring.rows if row.taker[1]):
+            if not all(
+                self.clustered(self.barriers[row.barrier]) for row in ring.handovers if row.acquirer[1]
+            ):
                 raise Rejected("a stage that both CTAs of a cluster fill may be in use in the peer CTA", op)
             known = {
-                (w, r) for b, w, r, links in chains if b == self.barrier[op.barriers] and self._across(links)
+                (w, r)
+                for b, w, r, links in chains
+                if b == self.barrier[op.barriers] and self._starts_at_cluster_barrier(links)
             }
             for r in self.arrivers[self.barrier[op.barriers]]:
                 if not all((w, r) in known for w in self.waiters[self.barrier[op.barriers]]):
                     raise Rejected("the peer CTA of a cluster may still be in the previous phase", op)
 
-    def _across(self, links: Sequence[tuple[int, int]]) -> bool:
-        """Whether a chain begins with a wait at a barrier of both CTAs."""
+    def _starts_at_cluster_barrier(self, links: Sequence[tuple[int, int]]) -> bool:
+        """Whether the first wait of a chain is at a barrier of both CTAs."""
         return len(links) > 1 and self.clustered(self.barriers[links[1][0]])
 
     def clustered(self, barrier: Value) -> bool:
-        """Whether arrivals at a barrier are made in both CTAs of a cluster."""
+        """Whether arrivals at a barrier take place in both CTAs of a cluster."""
         return isinstance(barrier.owner, MbarrierNew) and bool(barrier.owner.cluster)
 
-    def _signals(self, op: Op) -> bool:
+    def _has_barrier_events(self, op: Op) -> bool:
         if type(op) not in E.RULES:
             return False
         signals = (E.Wait, E.NamedWait, E.Arrive, E.NamedArrival, E.CopyIn)
         return any(isinstance(e, signals) for e in self.events_of(op))
 
-    def _within(self, op: Op, region: Region) -> bool:
+    def _is_in(self, op: Op, region: Region) -> bool:
+        """Whether an op is in a region, or in a region nested in it."""
         at = op.parent
         while at is not None and at is not region:
             at = at.parent.parent if at.parent is not None else None
         return at is not None
 
-    def _ring(self, v: Value, found: set[tuple[int, bool, bool]], pairs: Mapping[Value, Any]) -> Ring:
+    def _ring(
+        self, v: Value, uses: set[tuple[int, bool, bool]], certified_rings: Mapping[Value, Any]
+    ) -> Ring:
         """The ring of a buffer with its hand-overs from the certificate; Rejected where a writing engine and another
-        engine do not alternate."""
+        engine do not alternate. `uses`: the role of each access, whether it writes, and whether it is asynchronous."""
         op, name = v.owner, v.name or "a buffer"
         assert isinstance(op, Op)
-        if v not in pairs or isinstance(v.type, StackType):
+        if v not in certified_rings or isinstance(v.type, StackType):
             raise Rejected(f"roles share {name}, and no pair of barriers hands it over", op)
-        copied = {r for r, writes, asynchronous in found if writes and asynchronous}
-        stored = {r for r, writes, asynchronous in found if writes and not asynchronous}
-        rows_of_certificate, storing = pairs[v]
-        rows = [
-            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own))
-            for x, f, y, g, b, n, m, own in rows_of_certificate
+        copying = {r for r, writes, asynchronous in uses if writes and asynchronous}
+        storing = {r for r, writes, asynchronous in uses if writes and not asynchronous}
+        rows, filling = certified_rings[v]
+        handovers = [
+            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in rows
         ]
         stages = (op.stages if isinstance(op, BufNew) else 0) or 1
-        ring = Ring(stages, rows, v in self.tracked, copied, stored, storing & stored)
-        for row in rows:
-            (x, copies), (y, filling) = row.giver, row.taker
-            is_observed = x == y and filling and not copies if row.own else y in self.waiters[row.barrier]
+        ring = Ring(stages, handovers, v in self.tracked, copying, storing, filling & storing)
+        for row in handovers:
+            (x, x_fills), (y, y_fills) = row.releaser, row.acquirer
+            is_observed = x == y and y_fills and not x_fills if row.own else y in self.waiters[row.barrier]
             if row.barrier < 0 or x not in self.arrivers[row.barrier] or not is_observed:
                 raise Rejected(
                     f"a role uses {v.name}, and no hand-over shows when its accesses are complete", op
                 )
-        engines = {ring.engine(*access) for access in found}
+
+        def distance(x: Engine, y: Engine) -> int:
+            rows = (row for row in handovers if (row.releaser, row.acquirer) == (x, y))
+            return min((row.reuse_distance for row in rows), default=2)
+
+        engines = {ring.engine(*access) for access in uses}
         for x, y in combinations(sorted(engines), 2):
-            if ring.writes(x) or ring.writes(y):
-                forward_lead = min((row.later for row in rows if (row.giver, row.taker) == (x, y)), default=2)
-                backward_lead = min(
-                    (row.later for row in rows if (row.giver, row.taker) == (y, x)), default=2
-                )
-                if forward_lead + backward_lead > 1:
-                    raise Rejected(f"roles share {name}, and do not hand it over in turn", op)
+            if (ring.writes(x) or ring.writes(y)) and distance(x, y) + distance(y, x) > 1:
+                raise Rejected(f"roles share {name}, and do not hand it over in turn", op)
         return ring
 
-    def _order(self, chains: Sequence[Any]) -> None:
-        """Check O4: a role that arrives for an item knows that all waiters have waited for the item S before, so that
-        its phase is over."""
-        links_by_pair = {(b, w, r): links for b, w, r, links in chains}
+    def _check_order(self, chains: Sequence[Any]) -> None:
+        """Check O4: a role that arrives for an item x knows that all waiters have waited for item x - S, where S is
+        the number of stages, so that the previous phase of the stage is complete."""
+        links_of = {(b, w, r): links for b, w, r, links in chains}
         totals: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, waiters in enumerate(self.waiters):
             for r in self.arrivers[b] if waiters else ():
-                early = (self.stages[b], -1) if (-1, 0) in self.lags.get((b, r), ()) else None
-                lags = [early or self._chain(b, w, links_by_pair.get((b, w, r))) for w in waiters]
+                first_items = (self.stages[b], -1) if (-1, 0) in self.lags.get((b, r), ()) else None
+                lags = [first_items or self._chain(b, w, links_of.get((b, w, r))) for w in waiters]
                 proved = [total is not None for total in lags]
                 if not (any(proved) if self.named[b] else all(proved)):
                     raise Rejected(
@@ -316,18 +323,18 @@ class Layout(Scheduled):
                         self.barriers[b].owner,  # type: ignore[arg-type]
                     )
                 totals[b, r] = [total for total in lags if total is not None]
-        self._take_turns(totals)
+        self._find_reuse_orders(totals)
 
     def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
-        """The sum of the lags of a chain of (barrier, arriver) that shows O4 for a waiter at b, and the barrier of its
-        first wait: each arriver has waited at the barrier of the next link, the last one at b, and the lags sum to at
-        most the number of stages. None if the chain does not show it."""
+        """The sum of the lags of a chain of links (barrier, arriver) that proves O4 for a waiter at b, and the barrier
+        of the chain's first wait. Each arriver has waited at the barrier of the next link, the last one at b, and the
+        lags sum to at most the number of stages. None if the chain proves nothing."""
         total = 0
         if not links or links[0][0] != b or links[-1][1] != waiter or min(at for at, _ in links) < 0:
             return None
         for k, (at, role) in enumerate(links):
-            after = links[k + 1][0] if k + 1 < len(links) else b
-            lag = dict(self.lags.get((at, role), ())).get(after)
+            waited_barrier = links[k + 1][0] if k + 1 < len(links) else b
+            lag = dict(self.lags.get((at, role), ())).get(waited_barrier)
             if role not in self.arrivers[at] or lag is None:
                 return None
             total += lag
@@ -335,34 +342,33 @@ class Layout(Scheduled):
                 return None
         return total, links[1][0] if len(links) > 1 else b
 
-    def _take_turns(self, totals: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> None:
+    def _find_reuse_orders(self, totals: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> None:
         """Find, for each engine that writes a ring by copies or by several warps, the reason why its accesses of a
-        stage are complete before the engine writes the stage again: program order covers only the accesses of one
-        warp."""
+        stage are complete before the engine writes the stage again. Program order suffices for one warp only."""
         for v, ring in self.rings.items():
-            for x in {row.giver for row in ring.rows}:
+            for x in {row.releaser for row in ring.handovers}:
                 role = x[0]
-                if not ring.writes(x) or not (self.warps[role] > 1 or (x[1] and role in ring.copied)):
+                if not ring.writes(x) or not (self.warps[role] > 1 or (x[1] and role in ring.copying_roles)):
                     continue
-                turns = [
-                    Turn(row.barrier, row.item, after, total)
-                    for row in ring.rows
-                    if row.giver == x and not row.own
-                    for total, after in totals[row.barrier, role]
-                    if after >= 0 or total <= ring.stages
+                orders = [
+                    ReuseOrder(row.barrier, row.item_shift, waited_barrier, lag)
+                    for row in ring.handovers
+                    if row.releaser == x and not row.own
+                    for lag, waited_barrier in totals[row.barrier, role]
+                    if waited_barrier >= 0 or lag <= ring.stages
                 ]
-                if not turns:
+                if not orders:
                     owner = v.owner if isinstance(v.owner, Op) else None
                     raise Rejected(
                         f"a role may refill a stage of {v.name or 'a buffer'} while the stage is in use",
                         owner,
                     )
-                self.turns[self.number[v], x] = min(turns, key=lambda turn: turn.total)
+                self.reuse_orders[self.number[v], x] = min(orders, key=lambda order: order.lag)
 
 
 def part_of_stage(buffer: Value) -> tuple[int, int] | None:
-    """The range of elements of a ring's stage, in order, in which a view with constant starts lies; None for other
-    views."""
+    """The range of elements of a ring's stage, in row-major order, that a view with constant starts spans; None for
+    other views."""
     views: list[BufView] = []
     while isinstance(buffer.owner, BufView):
         views.append(buffer.owner)

@@ -38,7 +38,7 @@ from tegula.ops.schedule import (
 from tegula.types import DTYPES, DType
 
 Key: TypeAlias = tuple[int, Any]
-"""Memory: a ring and the item in it, or another buffer and its slot, -1 for all of it."""
+"""The memory of an access: a ring and an item, or another buffer and a slot, -1 for all slots."""
 
 
 @dataclass(slots=True)
@@ -55,34 +55,35 @@ class Frame:
 class Role:
     """One role on the path that is replayed.
 
-    `todo`: the events of the current op; `midway`: the number of these events that are complete. `arrived`, `waited`:
-    the ghosts a and w, by barrier. `fresh`: barriers waited for since the last arrival. `open`: the item that lacks
-    bytes, and the number of these bytes, by barrier. `flights`: matmuls in flight, oldest first, each with its number,
-    the memory that it reads, and the operand in registers; `in_flight`: the last matmul on each tile. `uncommitted`,
-    `copies`: the memory that copies out read. `filled`: rings that copies write, with the barriers on which the copies
-    complete, and the elements of a stage that they write. `dirty`: memory accessed since the last fence; `unmet`:
-    memory fenced since the threads last synchronised (2), or those of each warp group (1); `unknown`: memory whose
-    asynchronous reads are complete, a fact known to the issuing warps alone. `loose`: since the threads last
-    synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the others."""
+    `events`: the events of the current op, of which `completed_events` are complete. `arrived`, `waited`: the ghosts a
+    and w, by barrier. `repeatable_waits`: the barriers waited for since the last arrival. `outstanding_bytes`: by
+    barrier, the item whose bytes are outstanding, and their number. `pending_matmuls`: the matmuls in flight, oldest
+    first, each with its number, the memory that it reads, and its operand in registers; `in_flight`: the number of the
+    last matmul on each tile. `uncommitted_reads`, `bulk_groups`: the memory that bulk stores read, in the open bulk
+    group and in committed ones. `pending_loads`: by ring, the bulk loads in flight, each with its barrier and its range
+    of elements in the stage. `unfenced`: memory accessed since the last fence; `unsynchronised`: memory fenced since
+    all threads (2), or the threads of each warp group (1), last synchronised; `issuer_only_reads`: memory whose
+    asynchronous reads are complete, which the issuing warps alone know. `warps_unordered`: all warps have waited or
+    used a ring since they last synchronised; `one_warp_ahead`: the first warp alone has waited since then."""
 
     frames: list[Frame]
-    todo: tuple[E.Event, ...] = ()
-    midway: int = 0
-    issued: int = 0
-    loose: bool = False
-    ahead: bool = False
+    events: tuple[E.Event, ...] = ()
+    completed_events: int = 0
+    issued_matmuls: int = 0
+    warps_unordered: bool = False
+    one_warp_ahead: bool = False
     arrived: dict[int, Poly] = field(default_factory=dict[int, Poly])
     waited: dict[int, Poly] = field(default_factory=dict[int, Poly])
-    fresh: set[int] = field(default_factory=set[int])
-    open: dict[int, tuple[Poly, int]] = field(default_factory=dict[int, tuple[Poly, int]])
-    flights: list[tuple[int, list[Key], Value | None]] = field(default_factory=list[Any])
+    repeatable_waits: set[int] = field(default_factory=set[int])
+    outstanding_bytes: dict[int, tuple[Poly, int]] = field(default_factory=dict[int, tuple[Poly, int]])
+    pending_matmuls: list[tuple[int, list[Key], Value | None]] = field(default_factory=list[Any])
     in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
-    uncommitted: list[Key] = field(default_factory=list[Key])
-    copies: list[list[Key]] = field(default_factory=list[list[Key]])
-    filled: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict[int, Any])
-    dirty: set[Key] = field(default_factory=set[Key])
-    unmet: dict[Key, int] = field(default_factory=dict[Key, int])
-    unknown: set[Key] = field(default_factory=set[Key])
+    uncommitted_reads: list[Key] = field(default_factory=list[Key])
+    bulk_groups: list[list[Key]] = field(default_factory=list[list[Key]])
+    pending_loads: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict[int, Any])
+    unfenced: set[Key] = field(default_factory=set[Key])
+    unsynchronised: dict[Key, int] = field(default_factory=dict[Key, int])
+    issuer_only_reads: set[Key] = field(default_factory=set[Key])
 
     def copy(self) -> Role:
         """An independent copy of the role."""
@@ -90,17 +91,17 @@ class Role:
         for name in (
             "arrived",
             "waited",
-            "fresh",
-            "open",
+            "repeatable_waits",
+            "outstanding_bytes",
             "in_flight",
-            "filled",
-            "dirty",
-            "unmet",
-            "unknown",
+            "pending_loads",
+            "unfenced",
+            "unsynchronised",
+            "issuer_only_reads",
         ):
             setattr(role, name, getattr(self, name).copy())
-        role.flights, role.copies = list(self.flights), list(self.copies)
-        role.uncommitted = list(self.uncommitted)
+        role.pending_matmuls, role.bulk_groups = list(self.pending_matmuls), list(self.bulk_groups)
+        role.uncommitted_reads = list(self.uncommitted_reads)
         return role
 
 
@@ -111,9 +112,9 @@ class State:
     roles: list[Role]
     facts: Facts
     bound: list[Poly] = field(default_factory=list[Poly])
-    """The symbols of the label that the path began at, then those that ops on the path have given."""
+    """The symbols of the label at which the path begins, then the symbols for arbitrary results of ops."""
     contents: list[tuple[int, Poly, Any]] = field(default_factory=list[tuple[int, Poly, Any]])
-    """Rings, items in them, and the number that is in every element of their stage."""
+    """Known contents of stages: a ring, an item, and the number that every element of the item's stage has."""
     steps: int = 0
     outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
     """The values defined outside of roles, which are equal in all roles."""
@@ -131,7 +132,7 @@ class State:
 
 
 class Walk(ABC):
-    """The symbolic execution of roles. Subclasses define the conditions that an event must satisfy (`do`)."""
+    """The symbolic execution of roles. Subclasses define the conditions that an event must satisfy (`execute`)."""
 
     def __init__(self, kernel: Kernel, compilation: Any, certificate: Mapping[str, Any]) -> None:
         self.kernel, self.certificate = kernel, certificate
@@ -161,27 +162,29 @@ class Walk(ABC):
         if v in self.state.outer:
             return self.state.outer[v]
         owner = v.owner
-        if self.layout.known.varying(v) or self._of_lanes(v):
+        if self.layout.known.varying(v) or self._is_lane_varying(v):
             return None
-        home = self._values_at(frames, owner)
+        env = self._env_of(frames, owner)
         result = None
         if isinstance(owner, Op) and self.layout.pure(owner):
-            result = self._computed(owner, v)
+            result = self._compute(owner, v)
         elif isinstance(owner, If) and isinstance(v.type, DType):
-            result = self._selected(owner, v)
+            result = self._branch_result(owner, v)
         elif owner is self.kernel.body:
-            result = self._function(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
-        same = self.state.facts.same
-        home[v] = result if result is None or not same else self.atoms.substituted(result, same)
-        return home[v]
+            result = self._application(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
+        substitution = self.state.facts.substitution
+        env[v] = (
+            result if result is None or not substitution else self.atoms.substitute_any(result, substitution)
+        )
+        return env[v]
 
-    def _of_lanes(self, v: Value) -> bool:
-        """Whether a value differs between threads by its nature: a thread index, or the result of a varying op."""
+    def _is_lane_varying(self, v: Value) -> bool:
+        """Whether a value is a thread index that differs between threads, or the result of a varying op."""
         if isinstance(v.owner, Tid):
             return not self.kernel.launch.uniform[v.owner.results.index(v)]
         return isinstance(v.owner, Op) and v.owner.VARYING
 
-    def _values_at(self, frames: list[Frame], owner: Op | Region | None) -> dict[Value, Any]:
+    def _env_of(self, frames: list[Frame], owner: Op | Region | None) -> dict[Value, Any]:
         """The values of the innermost frame whose region holds the owner of a value."""
         at = owner.parent if isinstance(owner, Op) else owner
         while at is not None:
@@ -191,12 +194,12 @@ class Walk(ABC):
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
 
-    def _function(self, function: tuple[Any, ...], args: tuple[Any, ...], v: Value) -> Any:
-        result = self.atoms.of("app", function, args)
+    def _application(self, function: tuple[Any, ...], args: tuple[Any, ...], v: Value) -> Any:
+        result = self.atoms.intern("app", function, args)
         return ("is", result) if v.type is DTYPES["bool"] else result
 
-    def _computed(self, op: Op, v: Value) -> Any:
-        """The result of a pure op; an atom of its operands where the result is not a polynomial."""
+    def _compute(self, op: Op, v: Value) -> Any:
+        """The result of a pure op: a polynomial or condition, else an atom with the operands as arguments."""
         t, facts = v.type, self.state.facts
         if isinstance(op, ConstantLike) and isinstance(t, DType) and not t.is_float:
             return bool(op.value) if t.kind == "b" else number(int(op.value))
@@ -213,7 +216,7 @@ class Walk(ABC):
             result = negated(args[0])
         elif isinstance(op, S.Select) and isinstance(t, DType):
             c = args[0] if (known := facts.decide(args[0], False)) is None else known
-            result = self._chosen(c, args[1], args[2], t)
+            result = self._choose(c, args[1], args[2], t)
         elif isinstance(op, Cast) and isinstance(t, DType) and t.is_int and kinds == {"b"}:
             c = args[0] if (known := facts.decide(args[0], False)) is None else known
             result = self.atoms.choose(c, number(1), ())
@@ -228,10 +231,10 @@ class Walk(ABC):
                 result = result if fits else self.atoms.wrap(result, t.name)
         if result is None:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
-            result = self._function((op.NAME, attrs, op.results.index(v), t.notation), args, v)
+            result = self._application((op.NAME, attrs, op.results.index(v), t.notation), args, v)
         return result
 
-    def _chosen(self, c: Cond, x: Any, y: Any, t: DType) -> Any:
+    def _choose(self, c: Cond, x: Any, y: Any, t: DType) -> Any:
         if t.kind == "b":
             return either(both(c, x), both(negated(c), y))
         return self.atoms.choose(c, x, y)
@@ -249,12 +252,12 @@ class Walk(ABC):
         if isinstance(op, S.Mul):
             return times(x, y) if n is None else self.atoms.scaled(x, n)
         if isinstance(op, S.Min | S.Max):
-            least = isinstance(op, S.Min)
+            is_min = isinstance(op, S.Min)
             if is_at_least(plus(y, x, -1), 2):
-                return x if least else y
+                return x if is_min else y
             if is_at_least(plus(x, y, -1), 2):
-                return y if least else x
-            return self.atoms.pick("min" if least else "max", x, y)
+                return y if is_min else x
+            return self.atoms.extreme("min" if is_min else "max", x, y)
         if isinstance(op, S.Cmp):
             d, pred = plus(x, y, -1), op.pred
             if pred in ("eq", "ne"):
@@ -267,16 +270,16 @@ class Walk(ABC):
             if isinstance(op, S.Xor) and n is None and constant(x) is None:
                 return self.atoms.mod(plus(x, y), 2)
             product = times(x, y)
-            often = -2 if isinstance(op, S.Xor) else -1
-            return product if isinstance(op, S.And) else plus(plus(x, y), product, often)
+            coefficient = -2 if isinstance(op, S.Xor) else -1
+            return product if isinstance(op, S.And) else plus(plus(x, y), product, coefficient)
         if n is None or n < 0:
             return None
         if isinstance(op, S.FloorDiv) and n:
             return self.atoms.div(x, n)
         if isinstance(op, S.Div | S.Mod) and n:  # toward zero
             part = self.atoms.div if isinstance(op, S.Div) else self.atoms.mod
-            below = plus((), part(plus((), x, -1), n), -1)
-            return self.atoms.choose(True if is_at_least(x) else at_least(x), part(x, n), below)
+            if_negative = plus((), part(plus((), x, -1), n), -1)
+            return self.atoms.choose(True if is_at_least(x) else at_least(x), part(x, n), if_negative)
         if isinstance(op, S.And) and n & (n + 1) == 0:
             return self.atoms.mod(x, n + 1)
         if isinstance(op, S.Xor) and n == 1:
@@ -296,11 +299,11 @@ class Walk(ABC):
                 return
             op = self.op = f.region.ops[f.at]
             if isinstance(op, For | While) and self.layout.counts(op):
-                first = op.initial
-                env = dict(zip(op.arguments, map(self.value, first), strict=True))
+                initial = op.initial
+                env = dict(zip(op.arguments, map(self.value, initial), strict=True))
                 if isinstance(op, For):
                     env[op.index] = self.value(op.start)
-                self.transfer_in_flight(role, zip(op.arguments, first, strict=True))
+                self.transfer_in_flight(role, zip(op.arguments, initial, strict=True))
                 role.frames.append(Frame(op.body, -1, env))
                 return
             if isinstance(op, Yield) or self.layout.counts(op) or isinstance(op, Barrier | FenceAsync):
@@ -309,8 +312,8 @@ class Walk(ABC):
             f.at += 1
 
     def _execute_silently(self, role: Role, f: Frame, op: Op) -> None:
-        """Execute an op that is not a step: computation and accesses of memory; any access in its control flow may
-        happen."""
+        """Execute an op that is not a step: computation and accesses of memory, where any access in nested control
+        flow may happen."""
         for o in op.walk():
             if isinstance(o, BufRead) and o.result not in self.layout.used:
                 continue
@@ -324,26 +327,26 @@ class Walk(ABC):
                     break
             self.check_accesses_of_results(role, o)
         for v in op.results:
-            uniform = not self.layout.known.varying(v) and not self._of_lanes(v)
+            uniform = not self.layout.known.varying(v) and not self._is_lane_varying(v)
             if isinstance(v.type, DType) and uniform and not self.layout.pure(op) and f.env.get(v) is None:
-                f.env[v] = self._selected(op, v) if isinstance(op, If) else None
+                f.env[v] = self._branch_result(op, v) if isinstance(op, If) else None
                 if f.env[v] is None:
                     f.env[v] = self._arbitrary(v)
 
-    def _selected(self, op: If, v: Value) -> Any:
+    def _branch_result(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
         ends = [self.value(region.yielded[op.results.index(v)]) for region in op.regions]
         assert isinstance(v.type, DType)
-        return None if c is None or None in ends else self._chosen(c, ends[0], ends[1], v.type)
+        return None if c is None or None in ends else self._choose(c, ends[0], ends[1], v.type)
 
     def _arbitrary(self, v: Value) -> Any:
         """An arbitrary number of a value's type."""
-        symbol = self.atoms.of("wrap", self.atoms.of("sym", len(self.state.bound)), v.type.notation)
+        symbol = self.atoms.intern("wrap", self.atoms.intern("sym", len(self.state.bound)), v.type.notation)
         self.state.bound.append(symbol)
         return ("is", symbol) if v.type.notation == "bool" else symbol
 
     def step(self, r: int) -> None:
-        """Execute the next step of a role, and advance to the one after."""
+        """Execute the next step of a role, and advance to the following step."""
         self.role, role = r, self.state.roles[r]
         self.state.steps += 1
         f = role.frames[-1]
@@ -354,14 +357,14 @@ class Walk(ABC):
             if isinstance(op, Yield):
                 self._leave(role, f, op)
             elif isinstance(op, If):
-                taken = self.decided(self.value(op.condition))
-                role.frames.append(Frame(op.then if taken else op.orelse, 0, {}))
+                condition = self.decided(self.value(op.condition))
+                role.frames.append(Frame(op.then if condition else op.orelse, 0, {}))
             else:
                 self._event(role, f, op)
         self.settle(r)
 
     def decided(self, c: Cond) -> bool:
-        """The truth of a condition that decides control flow; Rejected where it does not follow from the facts."""
+        """The truth value of a condition that decides control flow; Rejected where the facts do not imply it."""
         self.require(c is not None, "the condition may differ between threads")
         answer = self.state.facts.decide(c)
         if answer is None:
@@ -376,9 +379,10 @@ class Walk(ABC):
         if isinstance(loop, For):
             step, i, stop = self.value(loop.step), f.env[loop.index], self.value(loop.stop)
             self.require(None not in (step, i, stop), "the condition may differ between threads")
-            for by, left in ((step, plus(stop, i, -1)), (plus((), step, -1), plus(i, stop, -1))):
-                if self.decided(at_least(plus(by, number(-1)))):
-                    return at_least(plus(left, number(-1)))
+            ascending, descending = (step, plus(stop, i, -1)), (plus((), step, -1), plus(i, stop, -1))
+            for magnitude, distance in (ascending, descending):
+                if self.decided(at_least(plus(magnitude, number(-1)))):
+                    return at_least(plus(distance, number(-1)))
             return False  # a loop with a step of 0 has no iterations
         assert isinstance(loop, While)
         test = loop.condition
@@ -412,9 +416,9 @@ class Walk(ABC):
             role.frames[-1].at += 1
             return
         assert isinstance(parent, For | While)
-        for _, _, held in role.flights:
+        for _, _, operand in role.pending_matmuls:
             self.require(
-                not self._inside(held, f.region),
+                not self._is_defined_in(operand, f.region),
                 "the next iteration overwrites registers that a matmul reads",
             )
         args = parent.arguments
@@ -425,22 +429,23 @@ class Walk(ABC):
         self.transfer_in_flight(role, zip(args, op.values, strict=True))
         role.frames[-1] = Frame(f.region, -1, env)
 
-    def _inside(self, v: Value | None, region: Region) -> bool:
+    def _is_defined_in(self, v: Value | None, region: Region) -> bool:
+        """Whether a value is defined in a region, or in a region nested in it."""
         at = v.owner if v is not None else None
         while at is not None and at is not region:
             at = at.parent
         return at is not None
 
     def _event(self, role: Role, f: Frame, op: Op) -> None:
-        if not role.midway:
-            role.todo = tuple(E.events(op, self))
-        if role.midway < len(role.todo):
-            self.do(role.todo[role.midway])
-            role.midway += 1
-        if role.midway >= len(role.todo):
+        if not role.completed_events:
+            role.events = tuple(E.events(op, self))
+        if role.completed_events < len(role.events):
+            self.execute(role.events[role.completed_events])
+            role.completed_events += 1
+        if role.completed_events >= len(role.events):
             self.check_accesses_of_results(role, op)
             self.record_in_flight(role, op)
-            role.midway = 0
+            role.completed_events = 0
             f.at += 1
 
     # Queries of the event table (see events.Known)
@@ -462,23 +467,23 @@ class Walk(ABC):
         stages = ring.stages if ring is not None else self.layout.slots(buffer_root)
         size = allocation.size if allocation is not None else 1
         stage: Any = () if stages == 1 else None
-        viewed = stages > 1 or (isinstance(buffer_root.owner, BufNew) and buffer_root.owner.stages == 1)
-        shown = buffer
+        is_staged = stages > 1 or (isinstance(buffer_root.owner, BufNew) and buffer_root.owner.stages == 1)
+        operand = buffer
         while buffer is not buffer_root:
             assert isinstance(buffer.owner, BufView | BufReshape)
             view, buffer = buffer.owner, buffer.owner.buffer
-            if viewed and buffer is buffer_root:
-                one = isinstance(view, BufView) and all(
+            if is_staged and buffer is buffer_root:
+                is_one_stage = isinstance(view, BufView) and all(
                     d != 0 or n == 1 for d, n in zip(view.dims, view.shape, strict=True)
                 )
-                stage = self.number(view.starts[0]) if isinstance(view, BufView) and one else None
+                stage = self.number(view.starts[0]) if isinstance(view, BufView) and is_one_stage else None
         self.require(ring is None or stage is not None, "one op uses all stages of a ring")
         stage = -1 if stages == 0 or stage is None else stage
-        start, end = (part_of_stage(shown) if stages > 0 else None) or (0, size)
+        start, end = (part_of_stage(operand) if stages > 0 else None) or (0, size)
         return E.Bytes(start, end, buffer_root, stage)
 
     @abstractmethod
-    def do(self, e: E.Event) -> None:
+    def execute(self, e: E.Event) -> None:
         """Execute an event; Rejected where it violates its obligations."""
 
     @abstractmethod
@@ -491,11 +496,12 @@ class Walk(ABC):
 
     @abstractmethod
     def record_in_flight(self, role: Role, op: Op) -> None:
-        """Record the matmuls that are in flight after an op."""
+        """Record the matmul that an op starts, or for which it waits, by its result tiles."""
 
     def transfer_in_flight(self, role: Role, rows: Iterator[tuple[Value, Value]] | Any) -> None:
-        """For each row, transfer the matmul in flight of the second value to the first one, which is the same tile."""
-        for to, v in list(rows):
-            role.in_flight.pop(to, None)
-            if v in role.in_flight:
-                role.in_flight[to] = role.in_flight[v]
+        """For each pair (target, source) of values of one tile, record the matmul in flight of the source for the
+        target."""
+        for target, source in list(rows):
+            role.in_flight.pop(target, None)
+            if source in role.in_flight:
+                role.in_flight[target] = role.in_flight[source]
