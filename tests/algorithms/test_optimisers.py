@@ -98,7 +98,7 @@ def test_optimisers_refuse_gradients_of_another_shape_or_dtype() -> None:
         optimiser.step([tg.zeros(3, dtype=tg.float64)])
     with pytest.raises(ValueError, match="gradient of shape"):
         optimiser.step([tg.zeros(4)])
-    with pytest.raises(RuntimeError, match="2 gradients"):
+    with pytest.raises(RuntimeError, match="differ: 2 and 1"):
         optimiser.step([tg.zeros(3), tg.zeros(3)])
     with pytest.raises(RuntimeError, match="floats"):
         tg.optim.SGD([tg.zeros(3, dtype=tg.int32)])

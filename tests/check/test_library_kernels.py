@@ -39,7 +39,7 @@ def test_matmul_kernels_of_the_library_pass_the_checker(number: int, fused: bool
     # Operands in other orders are transposed first.
     b_transposed = transposed or dtype.bits == 8 or precision == "tf32"
     exact = dtype is tg.float32 and precision == "default"
-    epilogue = gemm.Epilogue(result, scaled=fused, keeps=fused, activation=activation, exact=exact)
+    epilogue = gemm.Epilogue(result, scaled=fused, accumulates=fused, activation=activation, exact=exact)
     kernel = gemm.matmul_kernel(dtype, tile, b_transposed, epilogue, precision)
     lowered_kernel, compilation = lowered(kernel)
     verdict = check_schedule(lowered_kernel, compilation)

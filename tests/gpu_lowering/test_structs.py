@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from agreement import traced
 from lowering import Launch, agrees
-from struct_programs import Body, N, Pair, bodies, control, fields, loops, pairs, threads, tiles, world
+from struct_programs import Body, N, Pair, bodies, control_flow, fields, loops, pairs, threads, tiles, world
 
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
@@ -23,7 +23,7 @@ from tegula.types import scalar_of
 BLOCKS = N // 8
 CASES: dict[str, tuple[Any, Any, tuple[int, ...], int]] = {
     "fields": (fields, lambda: [world(), pairs(), tg.zeros(N, dtype=Pair)], (N,), 8),
-    "control": (control, lambda: [pairs(), tg.zeros(N, dtype=Pair)], (N,), 8),
+    "control": (control_flow, lambda: [pairs(), tg.zeros(N, dtype=Pair)], (N,), 8),
     "loops": (loops, lambda: [bodies(), tg.zeros(N, dtype=Body)], (BLOCKS, 4), 4),
     "tiles": (
         tiles,
