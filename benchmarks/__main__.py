@@ -64,7 +64,8 @@ def main(
         raise SystemExit(compile_forms(name_filter, gate))
     report = Report()
     console = Console() if sys.stdout.isatty() else Console(width=LINE)
-    saved_names = [r.name for r in saved_rows(save, into, commit())] if resume and save else []
+    known_rows = saved_rows(save, into, commit()) if resume and save else []
+    saved_names = [row.name for row in known_rows if row.failure != gpu.NO_TIME]
     for row in _rows(name_filter, only, report, seconds, saved_names):
         if resume and row.failure == gpu.NO_TIME:
             console.print(f"left for the next part: {row.name}", markup=False, highlight=False)
