@@ -72,7 +72,9 @@ def test_divergent_branches_are_masks() -> None:
     text = code(branch_on_sign, 256, [zeros(256), zeros(256)])
     assert "@llvm.masked.store.v8f32" in text
     assert not re.search(r"br i1 .*%then", text)
-    assert re.search(r"every\d+:\n  store <8 x float>", text), "masked stores are slow without mask registers"
+    assert re.search(r"all_active\d+:\n  store <8 x float>", text), (
+        "masked stores are slow without mask registers"
+    )
 
 
 @tg.kernel

@@ -56,7 +56,7 @@ def lower_to_llvm(
 def assemble(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     """The PTX and the machine code of a launch."""
     text = compile_ptx(code.text, arch)
-    cubin = ptx.compile_for_occupancy(text, arch, code.waiting, code.cta_bytes, code.held)
+    cubin = ptx.compile_for_occupancy(text, arch, code.occupancy_threads, code.cta_bytes, code.tile_registers)
     if not cubin.is_ptx:
         code.check_registers(cubin.registers)
     return text, cubin

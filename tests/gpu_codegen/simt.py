@@ -108,8 +108,8 @@ def run_together(
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, report))
     size = 2 if code.clustered and blocks % 2 == 0 else 1
     source = _instrument_accesses(code.text) if order else code.text
-    assert rows == 1 or rows <= code.together
-    texts = [_translate(source, rank, size, rows if code.together > 1 else 0) for rank in range(size)]
+    assert rows == 1 or rows <= code.max_warps
+    texts = [_translate(source, rank, size, rows if code.max_warps > 1 else 0) for rank in range(size)]
     objects = [(load(compile_object(text, get_target())), callees) for text, callees in texts]
     for first in range(0, blocks, size):
         cluster = _Cluster(code.threads * size * rows)

@@ -37,7 +37,7 @@ def arguments() -> list[Any]:
 def test_each_block_runs_once_with_separate_memory(warps_per_cta: int) -> None:
     args = arguments()
     code = lower_to_llvm(gather_and_sum, args, (BLOCKS,), 32)
-    assert code.together == 8 and code.part_bytes >= 128
+    assert code.max_warps == 8 and code.part_bytes >= 128
     run_together(code, gather_and_sum, args, (BLOCKS, 32), -(-BLOCKS // warps_per_cta), rows=warps_per_cta)
     a, columns = args[0].numpy(), np.arange(32) * 5
     expected = np.stack([a[i, (columns + i) % 32] for i in range(BLOCKS)])
@@ -85,8 +85,8 @@ def swap_neighbours(a: tg.array2d[float], b: tg.array2d[float]):
 
 def test_blocks_of_several_warps_or_with_much_shared_memory_do_not_share_ctas() -> None:
     rows = [tg.zeros((1, 7000)) for _ in range(2)]
-    assert lower_to_llvm(swap_neighbours, rows, (1,), 32).together == 1
-    assert lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 64).together == 1
+    assert lower_to_llvm(swap_neighbours, rows, (1,), 32).max_warps == 1
+    assert lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 64).max_warps == 1
 
 
 def test_the_code_of_a_warp_with_one_block_has_no_divergence() -> None:

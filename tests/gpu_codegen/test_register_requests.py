@@ -73,7 +73,7 @@ def test_roles_without_matmuls_start_with_the_registers_of_a_single_block(
     """Roles start with the registers of the only block of a multiprocessor, although such kernels run faster with
     several blocks."""
     code = compile_kernel(sum_kernel(*registers))
-    assert code.start_registers == 168 and code.waiting == 0
+    assert code.start_registers == 168 and code.occupancy_threads == 0
     text, cubin = assemble(code)
     assert ".maxntid 384" in text and ".maxnreg 168" in text and "minnctapersm" not in text
     assert register_changes(text) == expected
@@ -92,7 +92,7 @@ def test_roles_may_request_the_maximum_registers_of_a_thread() -> None:
 
 def test_kernels_without_requests_or_matmuls_set_no_registers() -> None:
     code = compile_kernel(sum_kernel(0, 0, 0))
-    assert code.waiting == 384 and not code.budgets
+    assert code.occupancy_threads == 384 and not code.budgets
     assert register_changes(compile_ptx(code.text, "sm_90a")) == []
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from tegula.codegen.watched import DUE, LOOK, SELF, WATCH_BYTES
+from tegula.codegen.watched import DUE, POLL_FUNCTION, SCRATCH, WATCH_BYTES
 
-JOB, OWNER = LOOK - 8, LOOK + 8
+JOB, OWNER = POLL_FUNCTION - 8, POLL_FUNCTION + 8
 """Byte offsets relative to the scratch memory, as in codegen/watched.py: the launch (0 for a launch of one block), and
 whether the memory belongs to a launching thread."""
 
@@ -33,11 +33,11 @@ EXCEPTION = 8 * len(_WORDS)
 PYTHON_BYTES = EXCEPTION + 3 * 8
 
 NAMES = {
-    **{"WATCH_JOB": JOB, "WATCH_LOOK": LOOK, "WATCH_BYTES": WATCH_BYTES, "PERIOD": PERIOD},
+    **{"WATCH_JOB": JOB, "WATCH_LOOK": POLL_FUNCTION, "WATCH_BYTES": WATCH_BYTES, "PERIOD": PERIOD},
     **{
         "WATCH_DUE": DUE,
         "WATCH_OWNER": OWNER,
-        "WATCH_SELF": SELF,
+        "WATCH_SELF": SCRATCH,
         "EXCEPTION": EXCEPTION,
         "PYTHON_BYTES": PYTHON_BYTES,
     },
@@ -171,7 +171,7 @@ def connect(python: int, local: Any) -> None:
 def prepare(scratch: int, poll_address: int) -> None:
     """Initialise the watch in front of the scratch memory of a launching thread. `poll_address`: the address of the
     poll function."""
-    for at, value in ((DUE, 0), (JOB, 0), (LOOK, poll_address), (OWNER, 1), (SELF, scratch)):
+    for at, value in ((DUE, 0), (JOB, 0), (POLL_FUNCTION, poll_address), (OWNER, 1), (SCRATCH, scratch)):
         ctypes.c_int64.from_address(scratch + at).value = value
 
 

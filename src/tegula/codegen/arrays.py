@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tegula.codegen.atomics import atomic_element, compare_and_swap_element
-from tegula.codegen.scalar import WIDE, Components, elementwise, packed
+from tegula.codegen.scalar import ACCESS_COMPONENTS, Components, elementwise, packed
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.structures import structure_add, structure_load, structure_prefetch, structure_table
 from tegula.codegen.text import constant, memory_type, register_type, scalar_type
 from tegula.errors import InternalError, TypeMismatch
@@ -74,13 +74,13 @@ def array_view(s: State, op: ArrayView) -> None:
     if s.debug and index_and_length:
         pointer, shape = _check_view_bounds(s, op, source, index_and_length, pointer, shape)
     contiguous = source.contiguous and spec[-1] == ("slice", 1)
-    s.arrays[op.result] = ArrayAt(
+    s.arrays[op.result] = ArrayDescriptor(
         pointer, source.dtype, tuple(shape), tuple(strides), contiguous, source.name
     )
 
 
 def _check_view_bounds(
-    s: State, op: Op, source: ArrayAt, chosen: list[tuple[str, str]], pointer: str, shape: list[str]
+    s: State, op: Op, source: ArrayDescriptor, chosen: list[tuple[str, str]], pointer: str, shape: list[str]
 ) -> tuple[str, list[str]]:
     """The pointer and the lengths of a view. An index out of bounds is reported, and the view then has no elements."""
     ok = "true"
@@ -92,7 +92,7 @@ def _check_view_bounds(
     return safe, [s.code.emit(f"select i1 {ok}, i64 {n}, i64 0") for n in shape]
 
 
-def array_address(s: State, op: Op, array: ArrayAt, indices: list[Value]) -> tuple[str, str | None]:
+def array_address(s: State, op: Op, array: ArrayDescriptor, indices: list[Value]) -> tuple[str, str | None]:
     """The address of an element, and in debug mode an i1 that is true if the element is in bounds, else None. The
     address of an element out of bounds is redirected to scratch memory."""
     values = [s.i64(v) for v in indices]
@@ -121,7 +121,7 @@ def scratch_address(s: State, dtype: ElementType) -> str:
 
 def _fills_register(s: State, t: ElementType) -> bool:
     """Whether elements of a type are read and written as one vector register."""
-    if not (s.code.packs and isinstance(t, VecType) and components(t) in WIDE):
+    if not (s.code.packs and isinstance(t, VecType) and components(t) in ACCESS_COMPONENTS):
         return False
     return memory_type(scalar_of(t)) == scalar_type(scalar_of(t))
 
@@ -375,7 +375,7 @@ def _block_index(s: State, op: Op) -> Components:
 
 def _block_count(s: State, op: Op) -> Components:
     n = s.kernel.launch.block_dim
-    rounded = s.code.emit(f"add i64 {s.launched}, {n - 1}")
+    rounded = s.code.emit(f"add i64 {s.thread_count}, {n - 1}")
     return (s.code.emit(f"trunc i64 {s.code.emit(f'udiv i64 {rounded}, {n}')} to i32"),)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from tegula.codegen import tiles
 from tegula.codegen.roles import WORD, count_progress, get, put, wait_until, words
 from tegula.codegen.state import State
-from tegula.codegen.storage import BarrierAt
+from tegula.codegen.storage import BarrierDescriptor
 from tegula.codegen.text import constant
 from tegula.ir import Op, Value
 from tegula.ops.buffer import buffer_type
@@ -73,7 +73,7 @@ def new(s: State, op: Op) -> None:
     address = words(s, f"{name or 'barrier'}: barriers", 3 * stages)
     for k in range(stages):
         put(s, address, STAGE_BYTES * k + PENDING, str(count))
-    s.named_barriers[op.result] = BarrierAt(name, address, count, ())
+    s.named_barriers[op.result] = BarrierDescriptor(name, address, count, ())
 
 
 def _stage(s: State, barriers: Value, stage: Value) -> str:

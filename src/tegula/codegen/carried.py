@@ -263,7 +263,7 @@ def _owns_memory(s: State, value: Value, user: Op) -> bool:
     owner = value.owner
     if isinstance(owner, Region):
         return user.parent is owner and not is_condition(owner)
-    owns = value in s.own or isinstance(owner, For | While | If | TileMatmul)
+    owns = value in s.unaliased or isinstance(owner, For | While | If | TileMatmul)
     return owns and isinstance(owner, Op) and owner.parent is user.parent
 
 

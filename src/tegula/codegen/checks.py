@@ -7,7 +7,7 @@ from tegula.codegen.elements import array_pointer, offsets, tile_in_bounds
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import RECORDS
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayAt
+from tegula.codegen.storage import ArrayDescriptor
 from tegula.ir import Op, Value
 from tegula.ops.group import Agree
 from tegula.ops.scalar import Const, Div, FloorDiv, Mod
@@ -102,7 +102,7 @@ def check_access(s: State, op: TileLoad | TileStore | TileAtomic) -> None:
         report_unless(s, tile_in_bounds(s, op), site, [*starts, *array.shape])
 
 
-def _is_packed(s: State, array: ArrayAt) -> str:
+def _is_packed(s: State, array: ArrayDescriptor) -> str:
     """Whether an array is packed row-major."""
     code, ok, unit = s.code, "true", str(element_bytes(array.dtype))
     for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):

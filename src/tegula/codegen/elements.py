@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from tegula.codegen.scalar import Components, elementwise, is_batched, lower_all
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayAt
+from tegula.codegen.storage import ArrayDescriptor
 from tegula.codegen.text import register_type, vector_of
 from tegula.errors import InternalError
 from tegula.ir import Op, Region, ScatteredAccess, TileAccess, Value
@@ -357,7 +357,7 @@ def tile_in_bounds(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress
     return ok
 
 
-def array_pointer(s: State, array: ArrayAt, indices: list[str]) -> str:
+def array_pointer(s: State, array: ArrayDescriptor, indices: list[str]) -> str:
     """The address of an element of an array."""
     pointer, last = array.pointer, len(indices) - 1
     for d, (i, stride) in enumerate(zip(indices, array.strides, strict=True)):
@@ -366,7 +366,7 @@ def array_pointer(s: State, array: ArrayAt, indices: list[str]) -> str:
     return pointer
 
 
-def row_in_bounds(s: State, array: ArrayAt, indices: list[str]) -> str:
+def row_in_bounds(s: State, array: ArrayDescriptor, indices: list[str]) -> str:
     """An i1 that is true if all coordinates except the last are in bounds."""
     ok = "true"
     for i, n in zip(indices[:-1], array.shape[:-1], strict=True):
@@ -375,7 +375,7 @@ def row_in_bounds(s: State, array: ArrayAt, indices: list[str]) -> str:
     return ok
 
 
-def column_mask(s: State, array: ArrayAt, indices: list[str], width: int) -> str:
+def column_mask(s: State, array: ArrayDescriptor, indices: list[str], width: int) -> str:
     """The mask of the elements in bounds, of `width` elements from `indices` on."""
     positions = s.memory.iota(indices[-1], width)
     bound = s.memory.splat_i64(array.shape[-1], width)
@@ -386,7 +386,7 @@ def column_mask(s: State, array: ArrayAt, indices: list[str], width: int) -> str
     return mask
 
 
-def clamp_pointer(s: State, array: ArrayAt, indices: list[str], pointer: str) -> str:
+def clamp_pointer(s: State, array: ArrayDescriptor, indices: list[str], pointer: str) -> str:
     """The address of a vector, or the address of the array if the vector begins after the end of the array: a masked
     access to an unmapped page takes hundreds of cycles even if all lanes are masked."""
     ok = s.code.emit(f"icmp slt i64 {indices[-1]}, {array.shape[-1]}")
@@ -411,14 +411,14 @@ def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) ->
     return s.memory.packed(parts, scalar, width)
 
 
-def _element_address(s: State, array: ArrayAt, pointer: str, k: int) -> str:
+def _element_address(s: State, array: ArrayDescriptor, pointer: str, k: int) -> str:
     """The address of the element at distance k along the last dimension."""
     unit = str(element_bytes(array.dtype)) if array.contiguous else array.strides[-1]
     return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
 
 
 def _masked_load(
-    s: State, op: TileLoad, array: ArrayAt, indices: list[str], pointer: str, width: int
+    s: State, op: TileLoad, array: ArrayDescriptor, indices: list[str], pointer: str, width: int
 ) -> Components:
     """Elements of a load, with the fill value out of bounds; no memory out of bounds is read."""
     fill = splat(s, op.fill, width)
@@ -436,7 +436,7 @@ def _masked_load(
     return lanes[0] if width == 1 else s.memory.packed(lanes, scalar, width)
 
 
-def _element_or_fill(s: State, fill: Value, array: ArrayAt, pointer: str, ok: str) -> Components:
+def _element_or_fill(s: State, fill: Value, array: ArrayDescriptor, pointer: str, ok: str) -> Components:
     """One element or the fill value, without a branch: an element out of bounds is read from scratch memory."""
     from tegula.codegen.arrays import scratch_address
 
@@ -466,7 +466,7 @@ def element_addresses(
     return addresses
 
 
-def is_selected(s: State, ok: str, array: ArrayAt, coordinates: list[str]) -> str:
+def is_selected(s: State, ok: str, array: ArrayDescriptor, coordinates: list[str]) -> str:
     """An i1 that is true if an element is selected and in bounds."""
     for i, n in zip(coordinates, array.shape, strict=True):
         ok = s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp ult i64 {i}, {n}')}")

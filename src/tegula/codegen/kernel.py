@@ -18,16 +18,16 @@ from tegula.codegen.divergent import divergent
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
 from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
-from tegula.codegen.lane_address import own_index
+from tegula.codegen.lane_address import thread_index
 from tegula.codegen.lane_matmul import matmul_in_lanes
 from tegula.codegen.lane_transposes import load_in_lanes, store_in_lanes, tile_address
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
-from tegula.codegen.poll import METADATA, Iterations, beginning, emit_poll
+from tegula.codegen.poll import METADATA, Iterations, emit_poll, entry_instructions
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
-from tegula.codegen.storage import STACK_BYTES, ArrayAt, View
+from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import memory_type, register_type
 from tegula.dataclass import dataclass, field
@@ -92,29 +92,28 @@ SYMBOL = "kernel"
 
 @dataclass(frozen=True, slots=True)
 class CpuCode:
-    """LLVM IR of a kernel, and other data for its launch. `together`: the number of blocks per vector iteration, or the
-    reason why blocks run one by one."""
+    """LLVM IR of a kernel, and other data for its launch. `vectorised`: the number of blocks per vector iteration, or
+    the reason why blocks run one by one."""
 
     text: str
     sites: list[Site]
     scratch: MemoryMap
     copies: list[Location]
-    together: VectorisedKernel = field(default_factory=VectorisedKernel)
+    vectorised: VectorisedKernel = field(default_factory=VectorisedKernel)
 
 
 def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
-    """The code of a kernel, which has run through the CPU passes, for `target`. `debug`: indices are checked at run
-    time."""
+    """The code for `target` of a kernel after the CPU passes. `debug`: whether indices are checked at run time."""
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
     if not debug:
-        s.side_by_side = blocks_in_lanes(kernel, known, target.vector_bytes)
+        s.vectorised = blocks_in_lanes(kernel, known, target.vector_bytes)
     s.code.fences_extremes = target.is_x86
     s.code.packs = True
-    s.when_late = lambda go: emit_poll(s, go)
-    _Walk(s).function()
+    s.emit_due_poll = lambda label: emit_poll(s, label)
+    _KernelLowering(s).function()
     entry, plan = s.scratch.planned(s.code.lines, STACK_BYTES)
-    return CpuCode(_module(s, entry), s.sites, plan, s.copies, s.side_by_side)
+    return CpuCode(_module(s, entry), s.sites, plan, s.copies, s.vectorised)
 
 
 def _module(s: State, entry: list[str]) -> str:
@@ -123,9 +122,9 @@ def _module(s: State, entry: list[str]) -> str:
     lines = "\n".join(s.code.lines)
     function = (
         f"define i32 @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 "
-        + f"prefix i64 {s.side_by_side.lanes} {{\n"
+        + f"prefix i64 {s.vectorised.lanes} {{\n"
         + "entry:\n"
-        + "\n".join([*beginning(s), *entry])
+        + "\n".join([*entry_instructions(s), *entry])
         + f"\n{lines}\n  ret i32 0\n}}\n"
     )
     return "\n".join(
@@ -141,7 +140,7 @@ def _module(s: State, entry: list[str]) -> str:
     )
 
 
-class _Walk:
+class _KernelLowering:
     """Lowers the ops of a kernel in order, each once."""
 
     def __init__(self, s: State) -> None:
@@ -150,75 +149,76 @@ class _Walk:
         s.run_branching = self._branching
         self.fusion: dict[Region, Fusion] = {}
 
-    # Frame -----------------------------------------------------------------------------------------------------------
+    # Function --------------------------------------------------------------------------------------------------------
 
     def function(self) -> None:
         """Lower the kernel: its parameters once, then the loop over blocks."""
         s, code = self.s, self.code
         self._parameters()
         start = "%first"
-        if s.side_by_side.kernel is not None:
-            start = self._side_by_side(s.side_by_side.kernel, s.side_by_side.lanes)
+        if s.vectorised.kernel is not None:
+            start = self._blocks_in_lanes(s.vectorised.kernel, s.vectorised.lanes)
         with code.loop(start, "%end") as loop:
             s.block = loop.index
             s.present = self._present()
             self.region(s.kernel.body)
 
-    def _side_by_side(self, kernel: Kernel, lanes: int) -> str:
+    def _blocks_in_lanes(self, kernel: Kernel, lanes: int) -> str:
         """Lower a loop over groups of blocks, whose body computes a group at once. Returns the first remaining
         block."""
-        s, code, alone = self.s, self.code, self.s.kernel
-        for value, same in zip(kernel.params, alone.params, strict=True):
-            if same in s.arrays:
-                s.arrays[value] = s.arrays[same]
+        s, code, scalar_kernel = self.s, self.code, self.s.kernel
+        for param, scalar_param in zip(kernel.params, scalar_kernel.params, strict=True):
+            if scalar_param in s.arrays:
+                s.arrays[param] = s.arrays[scalar_param]
             else:
-                s.scalars[value] = s.scalars[same]
+                s.scalars[param] = s.scalars[scalar_param]
         s.kernel, users, s.users = kernel, s.users, uses(kernel.body)
         count = code.emit("sub i64 %end, %first")
-        stop = code.emit(f"add i64 %first, {code.emit(f'and i64 {count}, {-lanes}')}")
-        with code.loop("%first", stop, str(lanes)) as loop:
+        first_remaining = code.emit(f"add i64 %first, {code.emit(f'and i64 {count}, {-lanes}')}")
+        with code.loop("%first", first_remaining, str(lanes)) as loop:
             s.block, s.present = loop.index, str(s.block_dim)
             self.region(kernel.body)
-        s.kernel, s.users = alone, users
-        return stop
+        s.kernel, s.users = scalar_kernel, users
+        return first_remaining
 
     def _parameters(self) -> None:
         """Read the argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
         arrays; then launch dimensions, the number of threads, the report buffer."""
-        s, at = self.s, 0
+        s, offset = self.s, 0
         for name, value in zip(s.kernel.param_names, s.kernel.params, strict=True):
-            at = self._parameter(name, value, at)
+            offset = self._parameter(name, value, offset)
         for _ in range(s.kernel.launch.ndim):
-            s.dims.append(self.slot(at))
-            at += 8
-        s.launched = self.slot(at)
-        pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at + 8}")
+            s.dims.append(self.slot(offset))
+            offset += 8
+        s.thread_count = self.slot(offset)
+        pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {offset + 8}")
         self.code.line(f"%report = load ptr, ptr {pointer}, align 8")
 
-    def slot(self, at: int) -> str:
-        return self.code.emit(f"load i64, ptr {self.s.memory.bytes_offset('%args', str(at))}, align 8")
+    def slot(self, offset: int) -> str:
+        """Load the 8-byte slot at a byte offset of the argument block."""
+        return self.code.emit(f"load i64, ptr {self.s.memory.bytes_offset('%args', str(offset))}, align 8")
 
-    def _parameter(self, name: str, value: Value, at: int) -> int:
+    def _parameter(self, name: str, value: Value, offset: int) -> int:
         s, t = self.s, value.type
         if isinstance(t, ArrayType):
-            pointer = self.code.emit(f"load ptr, ptr {s.memory.bytes_offset('%args', str(at))}, align 8")
-            shape = tuple(self.slot(at + 8 * (1 + d)) for d in range(t.ndim))
-            strides = tuple(self.slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
+            pointer = self.code.emit(f"load ptr, ptr {s.memory.bytes_offset('%args', str(offset))}, align 8")
+            shape = tuple(self.slot(offset + 8 * (1 + d)) for d in range(t.ndim))
+            strides = tuple(self.slot(offset + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
             access = s.kernel.access[s.kernel.params.index(value)]
             packed = access is not None and access.contiguous
-            s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, packed, name)
-            return at + 8 * (1 + 2 * t.ndim)
-        pointer = s.memory.bytes_offset("%args", str(at))
+            s.arrays[value] = ArrayDescriptor(pointer, t.dtype, shape, strides, packed, name)
+            return offset + 8 * (1 + 2 * t.ndim)
+        pointer = s.memory.bytes_offset("%args", str(offset))
         s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]
-        return at + -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
+        return offset + -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
 
     def _present(self) -> str:
         s, n = self.s, self.s.block_dim
         if not s.kernel.launch.partial:
             return str(n)
-        done = self.code.emit(f"mul i64 {s.block}, {n}")
-        rest = self.code.emit(f"sub i64 {s.launched}, {done}")
-        return self.code.call("smin", "i64", "i64", f"i64 {rest}, i64 {n}")
+        first_thread = self.code.emit(f"mul i64 {s.block}, {n}")
+        remaining = self.code.emit(f"sub i64 {s.thread_count}, {first_thread}")
+        return self.code.call("smin", "i64", "i64", f"i64 {remaining}, i64 {n}")
 
     def roles(self, op: Roles) -> None:
         roles.lower_roles(self.s, op, _role)
@@ -234,7 +234,7 @@ class _Walk:
 
     def op(self, op: Op) -> None:
         self.s.loc = op.loc
-        self.s.scratch.places.append((len(self.code.lines), op.loc))
+        self.s.scratch.line_locations.append((len(self.code.lines), op.loc))
         if isinstance(op, TileLoad | TileStore | TileAtomic) and (
             op.aligned or (self.s.debug and not op.bounds_check)
         ):
@@ -295,9 +295,9 @@ class _Walk:
                 s.lanes[value] = view
 
     def logical_blocks(self, op: LogicalBlocks) -> None:
-        """Lower `logical_blocks`: the body for the blocks of a group."""
+        """Lower `logical_blocks`: the range of blocks of the current group."""
         s = self.s
-        end = self.code.emit(f"add i64 {s.block}, {s.side_by_side.lanes}")
+        end = self.code.emit(f"add i64 {s.block}, {s.vectorised.lanes}")
         s.scalars.update(zip(op.results, [(s.block,), (end,), ("1",)], strict=True))
 
     def lane_uniform(self, op: LaneUniform) -> None:
@@ -328,9 +328,9 @@ class _Walk:
 
     def _copied(self, view: View, name: str) -> View:
         s = self.s
-        fresh = s.allocate(name or "copy", view.dtype, view.shape)
-        self._copy(view, fresh)
-        return fresh
+        copy = s.allocate(name or "copy", view.dtype, view.shape)
+        self._copy(view, copy)
+        return copy
 
     def _copy(self, source: View, target: View) -> None:
         s = self.s
@@ -384,12 +384,14 @@ class _Walk:
         s = self.s
 
         def body(index: list[str], w: int) -> None:
-            flat = "0"
+            flat_index = "0"
             for i, n in zip(index, view.shape, strict=True):
-                flat = s.memory.add(s.memory.mul(flat, str(n)), i)
+                flat_index = s.memory.add(s.memory.mul(flat_index, str(n)), i)
             parts = s.memory.load_view(view, index, 1)
             report(
-                s, site, [s.memory.add(flat, str(first)), *(slot(s, p, scalar_of(view.dtype)) for p in parts)]
+                s,
+                site,
+                [s.memory.add(flat_index, str(first)), *(slot(s, p, scalar_of(view.dtype)) for p in parts)],
             )
 
         sweep(s, view.shape, 1, body)
@@ -407,10 +409,10 @@ class _Walk:
         if width > 1:
             vector = self._full_mask(width)
             with self.code.loop("0", vector, str(width)) as loop:
-                self._step(op, outer, loop.index, width)
+                self._lower_lanes(op, outer, loop.index, width)
         if vector != s.present:
             with self.code.loop(vector, s.present) as loop:
-                self._step(op, outer, loop.index, 1)
+                self._lower_lanes(op, outer, loop.index, 1)
 
     def _full_mask(self, width: int) -> str:
         """The largest number of present lanes that is a multiple of the width."""
@@ -418,7 +420,7 @@ class _Walk:
             return str(int(self.s.present) // width * width)
         return self.code.emit(f"and i64 {self.s.present}, {-width}")
 
-    def _step(self, op: Op, outer: list[Value], lane: str, width: int) -> None:
+    def _lower_lanes(self, op: Op, outer: list[Value], lane: str, width: int) -> None:
         """Lower the body for `width` lanes from `lane` on."""
         s = self.s
         s.lane, s.width = lane, width
@@ -434,17 +436,17 @@ class _Walk:
 
     def _outer_varying(self, body: Region) -> list[Value]:
         """The varying values from outside that the body uses, in order of use."""
-        seen: dict[Value, None] = {}
+        used_values: dict[Value, None] = {}
         for op in body.walk():
             for v in op.operands:
                 if (v in self.s.lanes or isinstance(v.owner, Tid)) and self.s.known.varying(v):
-                    seen[v] = None
-        return list(seen)
+                    used_values[v] = None
+        return list(used_values)
 
     def _lane_value(self, value: Value) -> Components:
         s = self.s
         if isinstance(value.owner, Tid):
-            return (own_index(s, value.owner.results.index(value)),)
+            return (thread_index(s, value.owner.results.index(value)),)
         return load_lanes(s, s.lanes[value])
 
     def _lane_region(self, region: Region) -> None:
@@ -463,11 +465,11 @@ class _Walk:
 
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
         """The values that a map's region with control flow yields for one element."""
-        s, before = self.s, self.s.lane
-        s.lane = before or "0"
+        s, outer_lane = self.s, self.s.lane
+        s.lane = outer_lane or "0"
         s.scalars.update(zip(region.args, args, strict=True))
         self._lane_region(region)
-        s.lane = before
+        s.lane = outer_lane
         return [s.components(v) for v in region.yielded]
 
     # Control flow ----------------------------------------------------------------------------------------------------
@@ -484,8 +486,8 @@ class _Walk:
             self._for(op)
         else:
             self._while(op)
-        tiles_of_results = {r: s.tiles[r] for r in op.results if r in s.tiles}
-        s.in_bounds, s.tiles = saved[0], {**saved[1], **tiles_of_results}
+        result_tiles = {r: s.tiles[r] for r in op.results if r in s.tiles}
+        s.in_bounds, s.tiles = saved[0], {**saved[1], **result_tiles}
 
     def _body(self, region: Region) -> None:
         if self.s.lane:
@@ -494,7 +496,7 @@ class _Walk:
             self.region(region)
 
     def _in_lanes(self, value: Value) -> bool:
-        """Whether a value is lane-varying and not a tile, so that it is in memory."""
+        """Whether a value is lane-varying and not a tile, so that the value is in memory."""
         return not isinstance(value.type, TileType) and not self.s.lane and self.s.known.varying(value)
 
     def _home(self, value: Value) -> View:
@@ -502,21 +504,21 @@ class _Walk:
         return self.s.lane_array(value.name or "carried", value.type)  # type: ignore[arg-type]
 
     def _move(self, values: list[Value], homes: list[View]) -> None:
-        """Copy lane-varying values to their homes. The copy is parallel: a value in the home of another value is copied
-        to scratch memory first."""
+        """Copy lane-varying values to their homes, as a parallel copy: a value that occupies the home of another value
+        is copied to scratch memory first."""
         s = self.s
         pointers = {h.pointer for h in homes}
         pending: list[tuple[Value, View]] = []
         for value, home in zip(values, homes, strict=True):
-            at = s.lanes.get(value)
-            if at == home:
+            view = s.lanes.get(value)
+            if view == home:
                 continue
-            if at is not None and at.pointer in pointers:
-                aside, stand_in = self._home(value), Value(value.type, None)
-                self._copy(at, aside)
-                s.lanes[stand_in] = aside
-                s.known.values.add(stand_in)
-                value = stand_in
+            if view is not None and view.pointer in pointers:
+                temporary, temporary_value = self._home(value), Value(value.type, None)
+                self._copy(view, temporary)
+                s.lanes[temporary_value] = temporary
+                s.known.values.add(temporary_value)
+                value = temporary_value
             pending.append((value, home))
         for value, home in pending:
             self._fill(value, home)
@@ -541,30 +543,33 @@ class _Walk:
     def _if(self, op: If) -> None:
         s, code = self.s, self.code
         condition = s.scalar(op.condition)
-        joined = [k for k, r in enumerate(op.results) if isinstance(r.type, TileType)]
-        slots = [s.result_memory(op.results[k], "joined") for k in joined]
+        tile_results = [k for k, r in enumerate(op.results) if isinstance(r.type, TileType)]
+        slots = [s.result_memory(op.results[k], "joined") for k in tile_results]
         homes = {r: self._home(r) for r in op.results if self._in_lanes(r)}
-        in_registers = [k for k, r in enumerate(op.results) if k not in joined and r not in homes]
+        in_registers = [k for k, r in enumerate(op.results) if k not in tile_results and r not in homes]
         labels = [code.label("then"), code.label("else")]
         done = code.label("endif")
         code.branch(condition, *labels)
         ends: list[str] = []
         yielded: list[list[Components]] = []
-        before = dict(s.tiles), dict(s.in_bounds)
+        state_before = dict(s.tiles), dict(s.in_bounds)
         for label, region in zip(labels, op.regions, strict=True):
-            s.tiles, s.in_bounds = dict(before[0]), dict(before[1])
+            s.tiles, s.in_bounds = dict(state_before[0]), dict(state_before[1])
             code.define_label(label)
-            out = region.yielded
-            offer(s, region, [out[k] for k in joined], slots)
+            region_results = region.yielded
+            offer(s, region, [region_results[k] for k in tile_results], slots)
             self._body(region)
-            join(s, [out[k] for k in joined], slots)
-            self._move([v for v, r in zip(out, op.results, strict=True) if r in homes], list(homes.values()))
-            yielded.append([s.spread(out[k], s.width_of(op.results[k])) for k in in_registers])
+            join(s, [region_results[k] for k in tile_results], slots)
+            self._move(
+                [v for v, r in zip(region_results, op.results, strict=True) if r in homes],
+                list(homes.values()),
+            )
+            yielded.append([s.spread(region_results[k], s.width_of(op.results[k])) for k in in_registers])
             ends.append(code.block)
             code.jump(done)
         code.define_label(done)
         s.lanes.update(homes)
-        s.tiles.update({op.results[k]: slot for k, slot in zip(joined, slots, strict=True)})
+        s.tiles.update({op.results[k]: slot for k, slot in zip(tile_results, slots, strict=True)})
         s.scalars.update(joined_registers(s, [op.results[k] for k in in_registers], yielded, ends))
 
     def _for(self, op: For) -> None:
@@ -574,25 +579,25 @@ class _Walk:
         t = register_type(op.start.type, 1)  # type: ignore[arg-type]
         start, step = s.scalar(op.start), s.scalar(op.step)
         loop = _CarriedLoop(self, op, op.initial, op.entries)
-        head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
+        head, body_label, done = code.label("for"), code.label("body"), code.label("endfor")
         count = trips(s, op)
         index, trip = code.fresh("n"), code.fresh("n")
         iterations = Iterations(s, op, head, done)
         iterations.open()
-        at = len(code.lines)
+        header_line = len(code.lines)
         code.line("")
         loop.open()
-        iterations.trip(trip, count, t, inner)
-        code.define_label(inner)
+        iterations.trip(trip, count, t, body_label)
+        code.define_label(body_label)
         s.scalars[op.index] = (index,)
         self._body(body)
         loop.close(body.yielded)
-        following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
-        code.lines[at] = iterations.close(
-            lambda before, last: [
-                f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{last} ]",
-                f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{last} ]",
-                *loop.phis(before, last),
+        next_index, next_trip = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
+        code.lines[header_line] = iterations.close(
+            lambda preheader, latch: [
+                f"  {index} = phi {t} [ {start}, %{preheader} ], [ {next_index}, %{latch} ]",
+                f"  {trip} = phi {t} [ 0, %{preheader} ], [ {next_trip}, %{latch} ]",
+                *loop.phis(preheader, latch),
             ]
         )
         code.define_label(done)
@@ -602,103 +607,109 @@ class _Walk:
         s, code = self.s, self.code
         condition, body = op.condition, op.body
         loop = _CarriedLoop(self, op, op.initial, op.entries)
-        head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
+        head, body_label, done = code.label("while"), code.label("body"), code.label("endwhile")
         iterations = Iterations(s, op, head, done)
         iterations.open()
-        at = len(code.lines)
+        header_line = len(code.lines)
         code.line("")
         loop.open()
         self._body(condition)
-        iterations.test(s.scalar(condition.yielded[0]), inner)
-        code.define_label(inner)
+        iterations.test(s.scalar(condition.yielded[0]), body_label)
+        code.define_label(body_label)
         self._body(body)
         loop.close(body.yielded)
-        code.lines[at] = iterations.close(loop.phis)
+        code.lines[header_line] = iterations.close(loop.phis)
         code.define_label(done)
         loop.finish()
 
 
 def _role(s: State, op: Roles, position: int) -> None:
     """Lower the body of a role in a function of its own."""
-    walk = _Walk(s)
-    walk._parameters()
-    walk.region(op.roles[position])
+    lowering = _KernelLowering(s)
+    lowering._parameters()
+    lowering.region(op.roles[position])
 
 
 class _CarriedLoop:
-    """The values that a loop carries: phis for scalars, slots in memory for tiles, homes in memory for lane-varying
-    values."""
+    """The values that a loop carries: scalars in phis, tiles and lane-varying values in memory."""
 
     def __init__(
-        self, walk: _Walk, op: For | While, initial: list[Value], arguments: list[list[Value]]
+        self, lowering: _KernelLowering, op: For | While, initial: list[Value], arguments: list[list[Value]]
     ) -> None:
-        self.walk, self.arguments, self.results = walk, arguments, op.results
-        s, every = walk.s, range(len(op.results))
-        self.tile = tile = [k for k in every if isinstance(op.results[k].type, TileType)]
-        carried = [[group[k] for k in tile] for group in arguments]
-        self.tiles = CarriedTiles(s, op, [initial[k] for k in tile], [op.results[k] for k in tile], carried)
-        self.homes = {k: walk._home(op.results[k]) for k in every if walk._in_lanes(op.results[k])}
-        self.in_registers = register_results = [k for k in every if k not in self.homes and k not in tile]
+        self.lowering, self.arguments, self.results = lowering, arguments, op.results
+        s, positions = lowering.s, range(len(op.results))
+        self.tile_results = tile_results = [k for k in positions if isinstance(op.results[k].type, TileType)]
+        carried = [[group[k] for k in tile_results] for group in arguments]
+        self.tiles = CarriedTiles(
+            s, op, [initial[k] for k in tile_results], [op.results[k] for k in tile_results], carried
+        )
+        self.homes = {
+            k: lowering._home(op.results[k]) for k in positions if lowering._in_lanes(op.results[k])
+        }
+        self.in_registers = register_results = [
+            k for k in positions if k not in self.homes and k not in tile_results
+        ]
         self.registers = CarriedRegisters(
             s,
             [initial[k] for k in register_results],
             [[group[k] for k in register_results] for group in arguments],
             [op.results[k] for k in register_results],
         )
-        walk._move([initial[k] for k in self.homes], list(self.homes.values()))
+        lowering._move([initial[k] for k in self.homes], list(self.homes.values()))
 
     def open(self) -> None:
         """Name the carried values in the loop header."""
         self.registers.open()
         self.tiles.open()
         for group in self.arguments:
-            self.walk.s.lanes.update({group[k]: home for k, home in self.homes.items()})
+            self.lowering.s.lanes.update({group[k]: home for k, home in self.homes.items()})
 
     def close(self, yielded: list[Value]) -> None:
-        self.tiles.close([yielded[k] for k in self.tile])
-        self.walk._move([yielded[k] for k in self.homes], list(self.homes.values()))
+        self.tiles.close([yielded[k] for k in self.tile_results])
+        self.lowering._move([yielded[k] for k in self.homes], list(self.homes.values()))
         self.registers.close([yielded[k] for k in self.in_registers])
 
-    def phis(self, before: str, last: str) -> list[str]:
-        return self.tiles.phis(before, last) + self.registers.phis(before, last)
+    def phis(self, preheader: str, latch: str) -> list[str]:
+        return self.tiles.phis(preheader, latch) + self.registers.phis(preheader, latch)
 
     def finish(self) -> None:
         """Bind the results to the values of the loop header at the exit."""
         self.tiles.finish()
-        self.walk.s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
+        self.lowering.s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
         self.registers.finish()
 
 
 def _in_lanes(op: Op) -> bool:
-    at: Op | None = op
-    while at is not None:
-        if isinstance(at, Lanes):
+    """Whether an op is inside a `lanes` op."""
+    ancestor: Op | None = op
+    while ancestor is not None:
+        if isinstance(ancestor, Lanes):
             return True
-        at = at.parent.parent if at.parent is not None else None
+        ancestor = ancestor.parent.parent if ancestor.parent is not None else None
     return False
 
 
 def _on_state(rule: Any) -> Any:
-    return lambda walk, op: rule(walk.s, op)
+    return lambda lowering, op: rule(lowering.s, op)
 
 
 _RULES: dict[type[Op], Any] = {
-    Tid: _Walk.tid,
-    Lanes: _Walk.lanes,
-    LaneUniform: _Walk.lane_uniform,
-    LogicalBlocks: _Walk.logical_blocks,
-    If: _Walk.control,
-    For: _Walk.control,
-    While: _Walk.control,
-    BufNew: _Walk.buf_new,
-    BufRead: _Walk.buf_read,
-    BufWrite: _Walk.buf_write,
-    BufView: _Walk.buf_view,
-    BufReshape: _Walk.buf_view,
-    ArrayView: _Walk.array_view,
-    TileFromThread: _Walk.from_thread,
-    StackClear: _Walk.stack_clear,
-    PrintTile: _Walk.print_tile,
+    Tid: _KernelLowering.tid,
+    Lanes: _KernelLowering.lanes,
+    LaneUniform: _KernelLowering.lane_uniform,
+    LogicalBlocks: _KernelLowering.logical_blocks,
+    If: _KernelLowering.control,
+    For: _KernelLowering.control,
+    While: _KernelLowering.control,
+    BufNew: _KernelLowering.buf_new,
+    BufRead: _KernelLowering.buf_read,
+    BufWrite: _KernelLowering.buf_write,
+    BufView: _KernelLowering.buf_view,
+    BufReshape: _KernelLowering.buf_view,
+    ArrayView: _KernelLowering.array_view,
+    TileFromThread: _KernelLowering.from_thread,
+    StackClear: _KernelLowering.stack_clear,
+    PrintTile: _KernelLowering.print_tile,
     TileMatmul: _on_state(tile_matmul.matmul),
     TileMatmulInLanes: _on_state(matmul_in_lanes),
     TileAddress: _on_state(tile_address),
@@ -711,14 +722,14 @@ _RULES: dict[type[Op], Any] = {
     ArrayScatterCas: _on_state(tiles.scatter_atomic),
     TileReduce: _on_state(tiles.reduce),
     TileSlice: _on_state(tiles.tile_slice),
-    TilePermute: _Walk.permute,
+    TilePermute: _KernelLowering.permute,
     TileReshape: _on_state(tiles.tile_reshape),
     TileGather: _on_state(tiles.gather),
     TileConcat: _on_state(tiles.concat),
     TileFromLanes: _on_state(tiles.from_lanes),
     TileToLanes: _on_state(tiles.to_lanes),
     **{kind: _on_state(rule) for kind, rule in exchange.RULES.items()},
-    Roles: _Walk.roles,
+    Roles: _KernelLowering.roles,
     PipeNew: _on_state(roles.pipe_new),
     PipeLoad: _on_state(roles.pipe_load),
     PipePush: _on_state(roles.pipe_push),
@@ -733,7 +744,7 @@ _RULES: dict[type[Op], Any] = {
     NamedNew: _on_state(barriers.new),
     NamedSync: _on_state(barriers.sync),
     NamedArrive: _on_state(barriers.named_arrive),
-    **dict.fromkeys((BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext), lambda walk, op: None),
+    **dict.fromkeys((BulkCommit, BulkPrefetch, BulkWait, FenceAsync, LaunchNext), lambda lowering, op: None),
     StackNew: _on_state(tiles.stack_new),
     StackPush: _on_state(tiles.stack_push),
     StackPop: _on_state(tiles.stack_pop),

@@ -9,71 +9,73 @@ from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_i
 from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
 from tegula.codegen.text import register_type
-from tegula.codegen.transposes import joined, starts_of_pieces, transposed_squares
+from tegula.codegen.transposes import concatenated, starts_of_pieces, transposed_squares
 from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreInLanes
 from tegula.types import DType, element_bytes, scalar_of
 
-PIECE = 16
+PIECE_BYTES = 16
 """The bytes of a piece of a row. Vectors of several pieces are concatenated after loads and split before stores,
 without a shuffle of elements."""
 
 
 def tile_address(s: State, op: TileAddress) -> None:
-    """Lower `tile.address`."""
+    """Lower `tile.address`: whether the tile is in bounds and packed, its address, and the array's strides."""
     array, code = s.arrays[op.array], s.code
-    good = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
+    is_fast = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
     size, last = element_bytes(array.dtype), len(op.shape) - 1
     packed = packed_strides(op.shape, size)
     for d in range(0 if op.packed else last, last + 1):
         if op.shape[d] > 1 and not (d == last and array.contiguous):
             adjacent = code.emit(f"icmp eq i64 {array.strides[d]}, {packed[d]}")
-            good = code.emit(f"and i1 {good}, {adjacent}")
+            is_fast = code.emit(f"and i1 {is_fast}, {adjacent}")
     pointer = array_pointer(s, array, offsets(s, op))
     address = code.emit(f"ptrtoint ptr {pointer} to i64")
-    for value, register in zip(op.results, (good, address, *array.strides[:-1]), strict=True):
+    for value, register in zip(op.results, (is_fast, address, *array.strides[:-1]), strict=True):
         s.scalars[value] = (register,)
 
 
 def load_in_lanes(s: State, op: TileLoadInLanes) -> None:
-    """Lower `tile.load_in_lanes`."""
-    into = s.result_memory(op.result, "lanes")
+    """Lower `tile.load_in_lanes`: load pieces of rows, transpose squares, store one vector of lanes per element."""
+    result = s.result_memory(op.result, "lanes")
 
-    def square(at: _Square) -> None:
+    def square(block: _Square) -> None:
         rows = [
-            [s.memory.load(at.pointer(lane, k), at.scalar, at.piece) for k in range(at.pieces)]
-            for lane in range(at.width)
+            [s.memory.load(block.pointer(lane, k), block.scalar, block.piece) for k in range(block.pieces)]
+            for lane in range(block.width)
         ]
-        for k in range(at.pieces):
+        for k in range(block.pieces):
             vectors = [
-                joined(s, at.scalar, [row[k] for row in rows[q :: at.piece]], at.piece)
-                for q in range(at.piece)
+                concatenated(s, block.scalar, [row[k] for row in rows[q :: block.piece]], block.piece)
+                for q in range(block.piece)
             ]
-            for e, vector in enumerate(transposed_squares(s, at.scalar, vectors, at.width)):
-                s.memory.store(at.elements(into, k * at.piece + e), vector, at.scalar, at.width)
+            for e, vector in enumerate(transposed_squares(s, block.scalar, vectors, block.width)):
+                s.memory.store(block.elements(result, k * block.piece + e), vector, block.scalar, block.width)
 
-    _squares(s, op, into, square)
-    s.tiles[op.result] = into
+    _for_each_square(s, op, result, square)
+    s.tiles[op.result] = result
 
 
 def store_in_lanes(s: State, op: TileStoreInLanes) -> None:
-    """Lower `tile.store_in_lanes`."""
+    """Lower `tile.store_in_lanes`: the inverse of `load_in_lanes`."""
     source = tiles.materialise(s, op.tile)
 
-    def square(at: _Square) -> None:
+    def square(block: _Square) -> None:
         columns: list[list[str]] = []
-        for k in range(at.pieces):
-            addresses = [at.elements(source, k * at.piece + e) for e in range(at.piece)]
-            vectors = [s.memory.load(p, at.scalar, at.width) for p in addresses]
-            columns.append(transposed_squares(s, at.scalar, vectors, at.width))
-        t = register_type(at.scalar, 1)
-        for lane in range(at.width):
+        for k in range(block.pieces):
+            addresses = [block.elements(source, k * block.piece + e) for e in range(block.piece)]
+            vectors = [s.memory.load(p, block.scalar, block.width) for p in addresses]
+            columns.append(transposed_squares(s, block.scalar, vectors, block.width))
+        t = register_type(block.scalar, 1)
+        for lane in range(block.width):
             for k, vectors in enumerate(columns):
-                first = lane // at.piece * at.piece
-                x = vectors[lane % at.piece]
-                part = s.memory.shuffled(x, "poison", t, at.width, [*range(first, first + at.piece)])
-                s.memory.store(at.pointer(lane, k), part, at.scalar, at.piece)
+                first_row = lane // block.piece * block.piece
+                x = vectors[lane % block.piece]
+                part = s.memory.shuffled(
+                    x, "poison", t, block.width, [*range(first_row, first_row + block.piece)]
+                )
+                s.memory.store(block.pointer(lane, k), part, block.scalar, block.piece)
 
-    _squares(s, op, source, square)
+    _for_each_square(s, op, source, square)
 
 
 class _Square:
@@ -84,7 +86,7 @@ class _Square:
         self, s: State, scalar: DType, width: int, pieces: int, rows: list[str], index: list[str], lane: int
     ) -> None:
         self.s, self.scalar, self.width, self.pieces = s, scalar, width, pieces
-        self.piece = PIECE * 8 // scalar.bits
+        self.piece = PIECE_BYTES * 8 // scalar.bits
         self.rows, self.index, self.lane = rows, index, lane
 
     def pointer(self, lane: int, piece: int) -> str:
@@ -97,7 +99,7 @@ class _Square:
         return memory.at(view, [*rest, memory.add(column, str(k)), str(self.lane)])
 
 
-def _squares(
+def _for_each_square(
     s: State, op: TileLoadInLanes | TileStoreInLanes, view: View, square: Callable[[_Square], None]
 ) -> None:
     """Emit the loops over rows and over parts of rows."""
@@ -117,9 +119,17 @@ def _squares(
         for index, offset in _rows(s, outer, strides):
             rows = [memory.bytes_offset(p, offset) for p in first]
             for column in starts_of_pieces(s, columns, depth):
-                at = [memory.offset(p, column, scalar) for p in rows]
+                row_starts = [memory.offset(p, column, scalar) for p in rows]
                 square(
-                    _Square(s, scalar, width, depth * scalar.bits // 8 // PIECE, at, [*index, column], lane)
+                    _Square(
+                        s,
+                        scalar,
+                        width,
+                        depth * scalar.bits // 8 // PIECE_BYTES,
+                        row_starts,
+                        [*index, column],
+                        lane,
+                    )
                 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.codegen.scalar import WIDE, Components, packed
+from tegula.codegen.scalar import ACCESS_COMPONENTS, Components, packed
 from tegula.codegen.state import State
 from tegula.codegen.text import Code, register_type, scalar_type, vector_of
 from tegula.ir import Value
@@ -13,10 +13,12 @@ from tegula.types import DType, VecType, components, scalar_of
 def vector_register(s: State, value: Value) -> str:
     """The LLVM type of the vector register that a value fills; "" for other values."""
     t = value.type
-    if not (s.code.packs and isinstance(t, VecType) and components(t) in WIDE and s.width_of(value) == 1):
+    if not s.code.packs or not isinstance(t, VecType) or components(t) not in ACCESS_COMPONENTS:
         return ""
     scalar = scalar_of(t)
-    return "" if scalar.is_bool else f"<{components(t)} x {scalar_type(scalar)}>"
+    if scalar.is_bool or s.width_of(value) != 1:
+        return ""
+    return f"<{components(t)} x {scalar_type(scalar)}>"
 
 
 def joined_registers(
@@ -28,10 +30,10 @@ def joined_registers(
     joined_values: dict[Value, Components] = {}
     vectors: dict[Value, str] = {}
     for r, a, b in zip(results, *yielded, strict=True):
-        wide, scalar = vector_register(s, r), scalar_of(element(r.type))
-        sides = [_packed_vector(code, parts, scalar) for parts in (a, b)] if wide else []
-        if wide and all(sides):
-            vectors[r] = code.phi(wide, *zip(sides, ends, strict=True))
+        vector_type, scalar = vector_register(s, r), scalar_of(element(r.type))
+        sides = [_packed_vector(code, parts, scalar) for parts in (a, b)] if vector_type else []
+        if vector_type and all(sides):
+            vectors[r] = code.phi(vector_type, *zip(sides, ends, strict=True))
         else:
             t = register_type(scalar, s.width_of(r))
             joined_values[r] = tuple(
@@ -44,7 +46,7 @@ def joined_registers(
 
 
 def _packed_vector(code: Code, parts: Components, dtype: DType) -> str:
-    """The vector register, or the vector constant, that contains the components; "" if there is none."""
+    """The vector register or vector constant with these components; "" for components in separate registers."""
     if parts not in code.packed and (len(set(parts)) > 1 or parts[0].startswith("%")):
         return ""
     return packed(code, parts, dtype, len(parts))
@@ -63,7 +65,7 @@ class CarriedRegisters:
         self.packed = [self._packed(r, parts) for r, parts in zip(results, self.initial, strict=True)]
         self.registers: list[Components] = []
         self.next: list[Components] = []
-        self.next_whole: list[str] = []
+        self.next_vectors: list[str] = []
 
     def _packed(self, result: Value, parts: Components) -> str:
         """The vector register with the components of a value that fills it; "" for other values."""
@@ -82,8 +84,8 @@ class CarriedRegisters:
             self.s.scalars.update(zip(group, self.registers, strict=True))
 
     def close(self, yielded: list[Value], active: str = "") -> None:
-        """Set the values of the next iteration. `active`: the lanes that ran the current iteration; other lanes keep
-        their values."""
+        """Set the values of the next iteration. `active`: the mask of the lanes that ran the current iteration; other
+        lanes keep their values."""
         s = self.s
         vectors = [s.spread(v, s.width_of(r)) for v, r in zip(yielded, self.results, strict=True)]
         self.next = (
@@ -94,49 +96,51 @@ class CarriedRegisters:
             if active
             else vectors
         )
-        self.next_whole = [s.code.packed.get(parts, "") for parts in self.next]
+        self.next_vectors = [s.code.packed.get(parts, "") for parts in self.next]
 
     def _select_active(
-        self, result: Value, active: str, previous: Components, before: Components
+        self, result: Value, active: str, computed: Components, carried: Components
     ) -> Components:
         t = register_type(scalar_of(element(result.type)), self.s.width)
         flag = vector_of("i1", self.s.width)
         return tuple(
             self.s.code.emit(f"select {flag} {active}, {t} {a}, {t} {b}")
-            for a, b in zip(previous, before, strict=True)
+            for a, b in zip(computed, carried, strict=True)
         )
 
-    def phis(self, before: str, last: str) -> list[str]:
+    def phis(self, preheader: str, latch: str) -> list[str]:
         """The phi instructions of the carried values in the loop header. A value that iterations compute in a vector
         register stays in a vector register, and its components are extracted from the phi."""
-        out: list[str] = []
-        after: list[str] = []
+        phis: list[str] = []
+        extracts: list[str] = []
         for k, (r, names) in enumerate(zip(self.results, self.registers, strict=True)):
-            t, wide = register_type(scalar_of(element(r.type)), self.s.width_of(r)), self.types[k]
-            if wide and self.next_whole[k]:
+            t, vector_type = register_type(scalar_of(element(r.type)), self.s.width_of(r)), self.types[k]
+            if vector_type and self.next_vectors[k]:
                 vector = self.s.code.packed[names]
-                out.append(
-                    f"  {vector} = phi {wide} [ {self.packed[k]}, %{before} ], [ {self.next_whole[k]}, %{last} ]"
+                phis.append(
+                    f"  {vector} = phi {vector_type} [ {self.packed[k]}, %{preheader} ], "
+                    f"[ {self.next_vectors[k]}, %{latch} ]"
                 )
-                after += [
-                    f"  {name} = extractelement {wide} {vector}, i32 {i}" for i, name in enumerate(names)
+                extracts += [
+                    f"  {name} = extractelement {vector_type} {vector}, i32 {i}"
+                    for i, name in enumerate(names)
                 ]
                 continue
             for name, a, b in zip(names, self.initial[k], self.next[k], strict=True):
-                out.append(f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]")
-            if wide:
-                after += self._joined(wide, t, names)
-        return [*out, *after]
+                phis.append(f"  {name} = phi {t} [ {a}, %{preheader} ], [ {b}, %{latch} ]")
+            if vector_type:
+                extracts += self._insert_lines(vector_type, t, names)
+        return [*phis, *extracts]
 
-    def _joined(self, wide: str, t: str, names: Components) -> list[str]:
+    def _insert_lines(self, vector_type: str, t: str, names: Components) -> list[str]:
         """The instructions that build a vector register from its components."""
         value = "poison"
-        out: list[str] = []
+        lines: list[str] = []
         for i, name in enumerate(names):
-            to = self.s.code.fresh("v") if i < len(names) - 1 else self.s.code.packed[names]
-            out.append(f"  {to} = insertelement {wide} {value}, {t} {name}, i32 {i}")
-            value = to
-        return out
+            target = self.s.code.fresh("v") if i < len(names) - 1 else self.s.code.packed[names]
+            lines.append(f"  {target} = insertelement {vector_type} {value}, {t} {name}, i32 {i}")
+            value = target
+        return lines
 
     def finish(self) -> None:
         """Bind the results to the values of the loop header at the exit."""

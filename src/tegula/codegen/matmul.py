@@ -18,25 +18,25 @@ from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.types import DType
 
-LINE = 64
-# Registers of each width in bytes: NEON, AVX2, AVX-512.
+LINE_BYTES = 64
+# The number of vector registers by their size in bytes: NEON, AVX2, AVX-512.
 REGISTERS = {16: 32, 32: 16, 64: 32}
-# Multiply-adds that must be in flight for the units to be busy: latency 4, two a cycle.
+# The multiply-adds in flight that keep the units busy: a latency of 4 cycles, two per cycle.
 IN_FLIGHT = 8
 # The maximum number of vector multiply-adds of a matmul that is emitted as straight-line code.
-STRAIGHT = 128
-# The factor by which a blocking with shorter code may be slower than the fastest, by estimate.
-NEARLY = 1.05
+MAX_STRAIGHT_LINE = 128
+# The factor by which the estimated time of a blocking with less code may exceed the minimum.
+TIME_TOLERANCE = 1.05
 # The locality argument of prefetches: 3 stands for the L1 cache, 2 for the L2 cache.
-PREFETCH = 2
+PREFETCH_LOCALITY = 2
 MAX_ROWS = 16
 MAX_VECTORS = 4
-# Bytes of the parts of a register within which shuffles are cheap.
-PART = 16
+# The bytes of a 128-bit lane of a register; shuffles within a lane are cheap.
+SHUFFLE_LANE_BYTES = 16
 # The number of lines in one set of the L1 cache.
 CACHE_WAYS = 8
-# The function's writes overlap none of these parameters.
-OWN_POINTERS = ("ptr %a", "ptr %b", "ptr %c", "ptr %scratch")
+# The parameters that are noalias: no write through another pointer changes their memory.
+NOALIAS_PARAMETERS = ("ptr %a", "ptr %b", "ptr %c", "ptr %scratch")
 
 Stride = int | None
 
@@ -146,8 +146,8 @@ def block_cycles(rows: int, vectors: int, k: int) -> int:
     return k * max(rows * vectors, rows + vectors, IN_FLIGHT) + 2 * rows * vectors + 12
 
 
-def unrolled(cells: int, k: int) -> int:
-    """The steps of k in one iteration of the loop: with few accumulators, loop control would dominate a single step."""
+def unroll_factor(cells: int, k: int) -> int:
+    """The unroll factor of the loop over k: with few accumulators, loop control would dominate a single step."""
     return min(k, ceil(16 / cells))
 
 
@@ -163,11 +163,11 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
             rows = balanced(m, height)
             cycles = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
             bodies = _split_last(panels, n % lanes != 0)
-            code = sum(
-                unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in bodies
+            code_size = sum(
+                unroll_factor(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in bodies
             )
-            candidates.append((cycles, code, Blocking(lanes, rows, panels)))
-    limit = NEARLY * min(cycles for cycles, _, _ in candidates)
+            candidates.append((cycles, code_size, Blocking(lanes, rows, panels)))
+    limit = TIME_TOLERANCE * min(cycles for cycles, _, _ in candidates)
     return min((f for f in candidates if f[0] <= limit), key=lambda f: (f[1], f[0]))[2]
 
 
@@ -184,8 +184,8 @@ def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
     reads, but not of one row per step, which a transposed A needs. B is read once, and packed if necessary."""
     matmul = _Matmul(spec, vector_bytes)
     few_rows = max(r.size for r in matmul.blocking.rows) <= CACHE_WAYS
-    a = few_rows and matmul.a.column == "1" and not matmul.straight
-    b = matmul.pack_b or not matmul.straight
+    a = few_rows and matmul.a.column == "1" and not matmul.is_straight_line
+    b = matmul.pack_b or not matmul.is_straight_line
     return (b, a) if matmul.swapped else (a, b)
 
 
@@ -223,15 +223,17 @@ class _Matmul:
         self.registers = REGISTERS[vector_bytes]
         self.blocking = choose_blocking(self.m, self.n, self.k, lanes, self.registers)
         self.scratch = 0
-        repeats = sum(r.count for r in self.blocking.rows) > 1
+        has_row_blocks = sum(r.count for r in self.blocking.rows) > 1
         self.pack_a = self.a.dtype != self.acc
-        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and repeats)
-        self.keep_b = self.b.row.startswith("%") and repeats and not self.pack_b and not self.straight
+        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and has_row_blocks)
+        self.copies_b = (
+            self.b.row.startswith("%") and has_row_blocks and not self.pack_b and not self.is_straight_line
+        )
         if self.pack_a:
             self.packed_a = self._reserve(self.m, self.k)
         if self.pack_b:
             self.packed_b = self._reserve(self.k, self.n)
-        if self.keep_b:
+        if self.copies_b:
             self.panel = self._reserve(
                 self.k, max(p.size for p in self.blocking.panels) * self.blocking.lanes
             )
@@ -240,18 +242,22 @@ class _Matmul:
         """Scratch memory for a packed operand. Long rows are an odd number of cache lines, so that they start in
         different sets."""
         size = self.acc.bits // 8
-        stride = ceil(columns * size / LINE) * LINE if columns * size > LINE else power_of_two(columns) * size
-        if stride % (8 * LINE) == 0:
-            stride += LINE
+        stride = (
+            ceil(columns * size / LINE_BYTES) * LINE_BYTES
+            if columns * size > LINE_BYTES
+            else power_of_two(columns) * size
+        )
+        if stride % (8 * LINE_BYTES) == 0:
+            stride += LINE_BYTES
         offset = self.scratch
-        self.scratch += ceil((rows * stride) / LINE) * LINE
+        self.scratch += ceil((rows * stride) / LINE_BYTES) * LINE_BYTES
         # `pointer` holds the offset in scratch memory; `function` computes the address.
         return MatrixOperand(str(offset), self.acc, str(stride // size), "1")
 
     def function(self, name: str) -> str:
         a = self._pack(self.a, self.packed_a, self.m, self.k) if self.pack_a else self.a
         b = self._pack(self.b, self.packed_b, self.k, self.n) if self.pack_b else self.b
-        scratch_panel = self._in_scratch(self.panel) if self.keep_b else None
+        scratch_panel = self._in_scratch(self.panel) if self.copies_b else None
         for run in _split_last(self.blocking.panels, self.n % self.blocking.lanes != 0):
             for panel in self._for_each_piece(run):
                 columns = self._columns(run)
@@ -260,15 +266,18 @@ class _Matmul:
                 for rows in _split_first(self.blocking.rows) if scratch_panel else self.blocking.rows:
                     for row in self._for_each_piece(rows):
                         self._prefetch_ahead(panel, run.size, row, rows.size)
-                        left = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
-                        sums = MatrixOperand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
-                        begins = scratch_panel if rows.start == 0 else None
-                        _Block(self, left, source, sums, rows.size, columns, begins).emit()
+                        a_block = MatrixOperand(self.at(a, row, "0"), a.dtype, a.row, a.column)
+                        c_block = MatrixOperand(
+                            self.at(self.c, row, first), self.acc, self.c.row, self.c.column
+                        )
+                        panel_to_fill = scratch_panel if rows.start == 0 else None
+                        _Block(self, a_block, source, c_block, rows.size, columns, panel_to_fill).emit()
                     source = scratch_panel or source
         parameters = ", ".join(
-            p.replace("ptr", "ptr noalias") if p in OWN_POINTERS else p for p in self.spec.parameters()
+            p.replace("ptr", "ptr noalias") if p in NOALIAS_PARAMETERS else p for p in self.spec.parameters()
         )
-        head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if self.straight else ''} {{"
+        attributes = "nounwind alwaysinline" if self.is_straight_line else "nounwind"
+        head = f"define internal void @{name}({parameters}) {attributes} {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
 
     def _in_scratch(self, buffer: MatrixOperand) -> MatrixOperand:
@@ -279,20 +288,28 @@ class _Matmul:
         """Prefetch the block's chunk of the regions ahead."""
         total = self.vectors * self.m
         for i, region in enumerate(self.spec.ahead):
-            done = self.memory.add(self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors)))
-            done = self.memory.mul(done, str(region.rows))
-            start = str(int(done) // total) if done.isdigit() else self.code.emit(f"udiv i64 {done}, {total}")
+            position = self.memory.add(
+                self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors))
+            )
+            position = self.memory.mul(position, str(region.rows))
+            start = (
+                str(int(position) // total)
+                if position.isdigit()
+                else self.code.emit(f"udiv i64 {position}, {total}")
+            )
             for j in range(ceil(region.rows * rows * vectors / total)):
                 line = self.memory.mul(self.memory.add(start, str(j)), f"%step{i}")
-                for at in range(0, region.row_bytes, LINE):
-                    address = self.memory.bytes_offset(f"%ahead{i}", self.memory.add(line, str(at)))
-                    self.code.call("prefetch", "p0", "void", f"ptr {address}, i32 0, i32 {PREFETCH}, i32 1")
+                for offset in range(0, region.row_bytes, LINE_BYTES):
+                    address = self.memory.bytes_offset(f"%ahead{i}", self.memory.add(line, str(offset)))
+                    self.code.call(
+                        "prefetch", "p0", "void", f"ptr {address}, i32 0, i32 {PREFETCH_LOCALITY}, i32 1"
+                    )
 
     @property
-    def straight(self) -> bool:
+    def is_straight_line(self) -> bool:
         """Whether the matmul is emitted as straight-line code, because it is small."""
         converts = not self.pack_b and self.b.dtype != self.acc
-        return self.m * self.vectors * self.k <= (STRAIGHT // 8 if converts else STRAIGHT)
+        return self.m * self.vectors * self.k <= (MAX_STRAIGHT_LINE // 8 if converts else MAX_STRAIGHT_LINE)
 
     @property
     def vectors(self) -> int:
@@ -300,8 +317,8 @@ class _Matmul:
         return sum(p.count * p.size for p in self.blocking.panels)
 
     def _for_each_piece(self, run: Run) -> Iterator[str]:
-        """Emit the code of the `with` block for each piece of a run, as a loop if there are several; yields the piece's
-        start."""
+        """Yield the start of the pieces of a run: one literal for a single piece, else the index of an emitted loop, to
+        whose body the caller's code belongs."""
         if run.count == 1:
             yield str(run.start)
             return
@@ -324,14 +341,14 @@ class _Matmul:
         if x.column == "1":
             lanes = min(self.lanes, power_of_two(columns))
             for row in self._for_each_piece(Run(0, rows, 1)):
-                for column in self._covering(columns, lanes):
-                    self._put(to, row, column, self.fetch(x, row, column, lanes, columns), lanes)
+                for column in self._covering_starts(columns, lanes):
+                    self._store_at(to, row, column, self.fetch(x, row, column, lanes, columns), lanes)
         elif x.row == "1":
             self._pack_transposed(x.transposed, to, rows, columns)
         else:
             for row in self._for_each_piece(Run(0, rows, 1)):
                 for column in self._for_each_piece(Run(0, columns, 1)):
-                    self._put(to, row, column, self.fetch(x, row, column, 1, 1), 1)
+                    self._store_at(to, row, column, self.fetch(x, row, column, 1, 1), 1)
         return to
 
     def _pack_transposed(self, x: MatrixOperand, to: MatrixOperand, rows: int, columns: int) -> None:
@@ -339,12 +356,12 @@ class _Matmul:
         register is loaded with parts of several rows of x, so that the remaining shuffles stay within parts of a
         register."""
         lanes = min(max(2, self.lanes), power_of_two(max(2, columns)))
-        part = min(lanes, PART * 8 // self.acc.bits)
+        part = min(lanes, SHUFFLE_LANE_BYTES * 8 // self.acc.bits)
         depth = max(part, min(lanes, self.registers // 2, power_of_two(rows)))
         starts = range(0, min(depth, rows), part)
         # The inner loop runs along a row of x, so that a cache line is consumed before the next.
-        for column in self._covering(columns, lanes):
-            for row in self._covering(rows, depth):
+        for column in self._covering_starts(columns, lanes):
+            for row in self._covering_starts(rows, depth):
                 corner = MatrixOperand(self.at(x, column, row), x.dtype, x.row, x.column)
                 loaded = [
                     [
@@ -355,7 +372,9 @@ class _Matmul:
                 ]
                 for start, vectors in zip(starts, zip(*loaded, strict=True), strict=True):
                     for i, vector in enumerate(self._transpose(list(vectors), lanes)[: rows - start]):
-                        self._put(to, self.memory.add(row, str(start + i)), column, vector, lanes, columns)
+                        self._store_at(
+                            to, self.memory.add(row, str(start + i)), column, vector, lanes, columns
+                        )
 
     def _parts(self, x: MatrixOperand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
         """`part` elements of each of `rows` of x, from `start` on, concatenated to one vector; zeros outside
@@ -380,7 +399,7 @@ class _Matmul:
             ]
         return convert(self.code, vectors[0], dtype, self.acc, width)
 
-    def _covering(self, length: int, step: int) -> Iterator[str]:
+    def _covering_starts(self, length: int, step: int) -> Iterator[str]:
         """The starts of pieces of `step` that cover `length`; the last piece overlaps the one before if `step` does not
         divide it."""
         if length <= step:
@@ -412,7 +431,7 @@ class _Matmul:
             self.code, self.load(pointer, x.dtype, lanes, min(lanes, length)), x.dtype, self.acc, lanes
         )
 
-    def _put(
+    def _store_at(
         self, to: MatrixOperand, row: str, column: str, value: str, lanes: int, active: int | None = None
     ) -> None:
         self.store(self.at(to, row, column), value, lanes, min(lanes, active or lanes))
@@ -446,7 +465,7 @@ class _Matmul:
 
 class _Block:
     """The code for one block of C, `rows` rows by these columns, with operands that begin at the block.
-    `packed_operand`: the memory in which the block stores its vectors of B for the blocks below."""
+    `b_copy`: the memory in which the block stores its vectors of B for the blocks below."""
 
     def __init__(
         self,
@@ -456,11 +475,11 @@ class _Block:
         c: MatrixOperand,
         rows: int,
         columns: tuple[Column, ...],
-        packed_operand: MatrixOperand | None,
+        b_copy: MatrixOperand | None,
     ) -> None:
         self.matmul, self.code, self.memory = matmul, matmul.code, matmul.memory
         self.acc = matmul.acc
-        self.a, self.b, self.c, self.packed_operand = a, b, c, packed_operand
+        self.a, self.b, self.c, self.b_copy = a, b, c, b_copy
         self.rows, self.columns = rows, columns
         self.factors: dict[tuple[str, int], str] = {}
         self.cells = [(i, column) for i in range(rows) for column in columns]
@@ -471,10 +490,10 @@ class _Block:
         adds = spec.accumulate and not spec.scaled
         zeros = [constant(self.acc, 0, column.width) for _, column in self.cells]
         sums = [self._load_c(cell) for cell in self.cells] if adds else zeros
-        if self.matmul.straight:
+        if self.matmul.is_straight_line:
             sums = self._steps("0", k, sums)
         else:
-            unroll = unrolled(len(self.cells), k)
+            unroll = unroll_factor(len(self.cells), k)
             if k >= unroll:
                 with self.code.loop(
                     "0", str(k - k % unroll), str(unroll), list(zip(types, sums, strict=True))
@@ -488,23 +507,21 @@ class _Block:
     def _steps(self, k: str, count: int, sums: list[str]) -> list[str]:
         """The sums after adding `count` outer products, from step k on."""
         a, b = self._advanced(self.a, "0", k), self._advanced(self.b, k, "0")
-        packed_panel = (
-            self._advanced(self.packed_operand, k, "0") if self.packed_operand is not None else None
-        )
+        packed_panel = self._advanced(self.b_copy, k, "0") if self.b_copy is not None else None
         for step in range(count):
             vectors = [self._load_b(b, step, column) for column in self.columns]
             if packed_panel is not None:
                 for column, vector in zip(self.columns, vectors, strict=True):
                     pointer = self.matmul.at(packed_panel, str(step), str(column.offset))
                     self.matmul.store(pointer, vector, column.width, column.width)
-            lines: list[str] = []
+            new_sums: list[str] = []
             for row in range(self.rows):
                 factor = self._load_a(a, row, step)
                 for column, vector in zip(self.columns, vectors, strict=True):
-                    lines.append(
-                        self._multiply_add(column.width, factor[column.width], vector, sums[len(lines)])
+                    new_sums.append(
+                        self._multiply_add(column.width, factor[column.width], vector, sums[len(new_sums)])
                     )
-            sums = lines
+            sums = new_sums
         return sums
 
     def _advanced(self, x: MatrixOperand, row: str, column: str) -> MatrixOperand:
@@ -513,9 +530,9 @@ class _Block:
     def _load_a(self, a: MatrixOperand, row: int, step: int) -> dict[int, str]:
         """a[row, step] splat to every lane, by vector width."""
         x = self.matmul.fetch(a, str(row), str(step), 1, 1)
-        return {width: self._repeated(x, width) for width in {c.width for c in self.columns}}
+        return {width: self._splat(x, width) for width in {c.width for c in self.columns}}
 
-    def _repeated(self, x: str, width: int) -> str:
+    def _splat(self, x: str, width: int) -> str:
         if width == 1:
             return x
         type = register_type(self.acc, width)
@@ -525,11 +542,11 @@ class _Block:
     def _factor(self, x: str, width: int) -> str:
         """alpha or beta splat to every lane, once per block."""
         if (x, width) not in self.factors:
-            self.factors[x, width] = self._repeated(x, width)
+            self.factors[x, width] = self._splat(x, width)
         return self.factors[x, width]
 
     def _unless_zero(self, factor: str, scaled: str, without: str, type: str) -> str:
-        """`scaled`, or `without` where the factor is 0, also if it scaled a NaN or infinity."""
+        """`scaled` if the factor is nonzero, else `without`, so that 0 times NaN or infinity contributes nothing."""
         if not self.acc.is_float:
             return scaled
         zero = self.code.emit(f"fcmp oeq {scalar_type(self.acc)} {factor}, {constant(self.acc, 0)}")
@@ -575,10 +592,10 @@ def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) 
     return row, column
 
 
-def _split_last(runs: tuple[Run, ...], if_partial: bool) -> tuple[Run, ...]:
-    """The runs, with the last piece split off into a separate run if `if_partial`."""
+def _split_last(runs: tuple[Run, ...], is_partial: bool) -> tuple[Run, ...]:
+    """The runs, with the last piece split off into a separate run if `is_partial`."""
     last = runs[-1]
-    if not if_partial or last.count == 1:
+    if not is_partial or last.count == 1:
         return runs
     end = last.start + (last.count - 1) * last.size
     return (*runs[:-1], Run(last.start, last.count - 1, last.size), Run(end, 1, last.size))

@@ -15,7 +15,7 @@ class MemoryEmitter:
     def __init__(self, code: Code) -> None:
         self.code = code
 
-    # Integers, folded where known ------------------------------------------------------------------------------------
+    # Integers; literals are folded -----------------------------------------------------------------------------------
 
     def add(self, a: str, b: str) -> str:
         """The sum of two i64 values, folded if both are literals."""
@@ -36,8 +36,8 @@ class MemoryEmitter:
         return self.code.emit(f"mul i64 {a}, {b}")
 
     def separated_constant(self, index: str) -> tuple[str, int]:
-        """A register or literal and a constant whose sum is the index: here the index and 0. An emitter for a target
-        whose accesses add a constant to an address finds the constant."""
+        """A register or literal and a constant whose sum is the index: here the index and 0. Emitters for targets whose
+        accesses can add a constant to an address override this method."""
         return index, 0
 
     def quotient(self, a: str, divisor: int) -> str:
@@ -90,11 +90,11 @@ class MemoryEmitter:
     def masked_load(self, pointer: str, dtype: DType, width: int, mask: str, fill: str) -> str:
         """Consecutive scalars where the mask holds; elsewhere `fill` (a register)."""
         t = vector_of(memory_type(dtype), width)
-        passed = self._to_memory(fill, dtype, width)
-        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        passthru = self._to_memory(fill, dtype, width)
+        mangled_type = "i8" if dtype.is_bool else mangled_memory(dtype)
         value = self.code.call(
-            "masked.load", f"v{width}{name}.p0", t,
-            f"ptr align {max(1, dtype.bits // 8)} {pointer}, {vector_of('i1', width)} {mask}, {t} {passed}",
+            "masked.load", f"v{width}{mangled_type}.p0", t,
+            f"ptr align {max(1, dtype.bits // 8)} {pointer}, {vector_of('i1', width)} {mask}, {t} {passthru}",
         )  # fmt: skip
         return self._to_register(value, dtype, width)
 
@@ -102,30 +102,30 @@ class MemoryEmitter:
         """Store the lanes of a vector whose mask is true."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
-        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        mangled_type = "i8" if dtype.is_bool else mangled_memory(dtype)
         self.code.call(
-            "masked.store", f"v{width}{name}.p0", "void",
+            "masked.store", f"v{width}{mangled_type}.p0", "void",
             f"{t} {value}, ptr align {max(1, dtype.bits // 8)} {pointer}, {vector_of('i1', width)} {mask}",
         )  # fmt: skip
 
     def gather(self, pointers: str, dtype: DType, width: int, mask: str) -> str:
         """The scalars at a vector of addresses, 0 in masked lanes."""
         t = vector_of(memory_type(dtype), width)
-        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        mangled_type = "i8" if dtype.is_bool else mangled_memory(dtype)
         value = self.code.call(
-            "masked.gather", f"v{width}{name}.v{width}p0", t,
+            "masked.gather", f"v{width}{mangled_type}.v{width}p0", t,
             f"<{width} x ptr> align {max(1, dtype.bits // 8)} {pointers}, "
             f"{vector_of('i1', width)} {mask}, {t} zeroinitializer",
         )  # fmt: skip
         return self._to_register(value, dtype, width)
 
     def scatter(self, pointers: str, value: str, dtype: DType, width: int, mask: str) -> None:
-        """Store each scalar whose mask is true to its address; of several at one address the last one wins."""
+        """Store each scalar whose mask is true to its address; the last lane wins if addresses are equal."""
         t = vector_of(memory_type(dtype), width)
         value = self._to_memory(value, dtype, width)
-        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        mangled_type = "i8" if dtype.is_bool else mangled_memory(dtype)
         self.code.call(
-            "masked.scatter", f"v{width}{name}.v{width}p0", "void",
+            "masked.scatter", f"v{width}{mangled_type}.v{width}p0", "void",
             f"{t} {value}, <{width} x ptr> align {max(1, dtype.bits // 8)} {pointers}, "
             f"{vector_of('i1', width)} {mask}",
         )  # fmt: skip
@@ -194,20 +194,22 @@ class MemoryEmitter:
 
     def packed(self, lanes: list[Components], dtype: DType, width: int) -> Components:
         """One register per component from `width` separate elements."""
-        wide, one = register_type(dtype, width), register_type(dtype, 1)
-        out: list[str] = []
+        vector_type, scalar_type = register_type(dtype, width), register_type(dtype, 1)
+        vectors: list[str] = []
         for c in range(len(lanes[0])):
             vector = "poison"
             for k, element in enumerate(lanes):
-                vector = self.code.emit(f"insertelement {wide} {vector}, {one} {element[c]}, i32 {k}")
-            out.append(vector)
-        return tuple(out)
+                vector = self.code.emit(
+                    f"insertelement {vector_type} {vector}, {scalar_type} {element[c]}, i32 {k}"
+                )
+            vectors.append(vector)
+        return tuple(vectors)
 
-    def shuffled(self, a: str, b: str, scalar: str, width: int, order: list[int]) -> str:
-        """Elements picked by position from the concatenation of two vectors; -1 picks any element."""
+    def shuffled(self, a: str, b: str, scalar: str, width: int, positions: list[int]) -> str:
+        """The elements at `positions` of the concatenation of two vectors; -1 stands for any element."""
         t = vector_of(scalar, width)
-        mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in order)
-        return self.code.emit(f"shufflevector {t} {a}, {t} {b}, <{len(order)} x i32> <{mask}>")
+        mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in positions)
+        return self.code.emit(f"shufflevector {t} {a}, {t} {b}, <{len(positions)} x i32> <{mask}>")
 
     def separated(self, vector: str, dtype: DType, width: int, n: int) -> Components:
         """`width` adjacent elements of n components each, deinterleaved into one register for each component."""
@@ -223,8 +225,8 @@ class MemoryEmitter:
         t, n, vector = register_type(dtype, 1), len(value), value[0]
         for c in range(1, n):
             padded = self.shuffled(value[c], "poison", t, width, [*range(width), *[-1] * (width * (c - 1))])
-            order = [*range(width * (c + 1))]
-            vector = self.shuffled(vector, padded, t, width * c, order)
+            positions = [*range(width * (c + 1))]
+            vector = self.shuffled(vector, padded, t, width * c, positions)
         if n == 1:
             return vector
         return self.shuffled(
@@ -249,9 +251,9 @@ class MemoryEmitter:
         """A vector of start, start + 1, ... as i64."""
         if width == 1:
             return start
-        steps = ", ".join(f"i64 {k}" for k in range(width))
+        lane_steps = ", ".join(f"i64 {k}" for k in range(width))
         spread = self.splat_i64(start, width)
-        return self.code.emit(f"add <{width} x i64> {spread}, <{steps}>")
+        return self.code.emit(f"add <{width} x i64> {spread}, <{lane_steps}>")
 
     def splat_i64(self, value: str, width: int) -> str:
         """An integer of 64 bits in all lanes of a vector."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from tegula.codegen.arrays import report, reshaped
 from tegula.codegen.checks import check_access
 from tegula.codegen.poll import poll_if_due
-from tegula.codegen.state import RoleAt, State
-from tegula.codegen.storage import Piece, PipeAt, View, packed_strides
+from tegula.codegen.state import LoweredRole, State
+from tegula.codegen.storage import Piece, PipeDescriptor, View, packed_strides
 from tegula.codegen.text import constant, register_type
 from tegula.codegen.tiles import materialise
 from tegula.dataclass import dataclass, field
@@ -30,10 +30,10 @@ STACK_BYTES = 1 << 18
 """The size of a role's stack in bytes, with room for signal handlers. Pages that are never accessed take no memory."""
 
 WORD = 8
-POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
+POINTER, ENDED, SITE, ITEM, AWAITED, STAGE = (WORD * k for k in range(6))
 """Byte offsets in a role's control block: the stack pointer of a suspended role, whether the role has ended, and its
-wait (site, item, the other roles, stage)."""
-BLOCK_POINTER, MOVES = 0, WORD
+wait: the report site, the item, the mask of the awaited roles, and the stage."""
+BLOCK_POINTER, PROGRESS = 0, WORD
 """Byte offsets in the memory that all roles share: the block's stack pointer while a role runs, and the number of fills
 and releases of stages."""
 
@@ -50,7 +50,7 @@ Body = Callable[[State, Roles, int], None]
 def pipe_new(s: State, op: Op) -> None:
     """Allocate the stages of a pipe, each on cache lines of its own."""
     name, t = op.result.name or "pipe", pipe_type(op.result.type)
-    s.pipes[op.result] = PipeAt(name, _piece(s, name, t.stages * _stage_bytes(t)), "", (), ())
+    s.pipes[op.result] = PipeDescriptor(name, _allocate(s, name, t.stages * _stage_bytes(t)), "", (), ())
 
 
 def _stage_bytes(t: PipeType) -> int:
@@ -64,22 +64,22 @@ def lower_roles(s: State, op: Roles, body: Body) -> None:
     if waits:
         _exit_if_deadlocked(s)
     _connect(s, op)
-    scheduler = words(s, "roles", MOVES // WORD + 1)
+    scheduler = words(s, "roles", PROGRESS // WORD + 1)
     controls = [words(s, f"{name}: waits", STAGE // WORD + 1) for name in names]
-    slots = [
-        RoleAt(k, names, first * WARP, n * WARP, controls[k], scheduler)
+    lowered_roles = [
+        LoweredRole(k, names, first * WARP, n * WARP, controls[k], scheduler)
         for k, (first, n) in enumerate(op.warps)
     ]
     before = len(s.polls)
-    frames = [_lower_role(s, op, at, body) for at in slots]
+    frames = [_lower_role(s, op, role, body) for role in lowered_roles]
     for k, frame in enumerate(frames):
-        stack = _piece(s, f"{names[k]}: stack", STACK_BYTES)
+        stack = _allocate(s, f"{names[k]}: stack", STACK_BYTES)
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))
         s.code.line(f"call void @start_stack(ptr {scheduler}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
     if waits or len(s.polls) > before:
         _resume_cyclically(s, scheduler, controls)
     end = len(s.code.lines)
-    s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
+    s.scratch.min_ends.update({p.pointer: end for p in s.scratch.pieces})
 
 
 def symbol(k: int) -> str:
@@ -90,11 +90,11 @@ def symbol(k: int) -> str:
 def _exit_if_deadlocked(s: State) -> None:
     """Exit the kernel if an earlier block was deadlocked."""
     flag = s.code.emit(f"load atomic i64, ptr {_deadlock_flag(s)} monotonic, align {WORD}")
-    given_up, going_on = s.code.label("given_up"), s.code.label("going_on")
-    s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), given_up, going_on)
-    s.code.define_label(given_up)
+    deadlocked, proceed = s.code.label("deadlocked"), s.code.label("proceed")
+    s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), deadlocked, proceed)
+    s.code.define_label(deadlocked)
     s.code.line("ret i32 0")
-    s.code.define_label(going_on)
+    s.code.define_label(proceed)
 
 
 def _deadlock_flag(s: State) -> str:
@@ -117,12 +117,14 @@ def _connect(s: State, op: Op) -> None:
 def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
     """Resume the unfinished roles cyclically until all have ended; report a deadlock after a cycle without progress."""
     code = s.code
-    turn, test, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
+    cycle, test, check, deadlocked, done = (
+        code.label(n) for n in ("cycle", "test", "check", "deadlocked", "all_ended")
+    )
     code.jump(test)
     code.define_label(test)
-    poll_if_due(s, turn)
-    code.define_label(turn)
-    before = get(s, scheduler, MOVES)
+    poll_if_due(s, cycle)
+    code.define_label(cycle)
+    progress_before = get(s, scheduler, PROGRESS)
     for control in controls:
         run, skip = code.label("run"), code.label("skip")
         code.branch(_has_ended(s, control), skip, run)
@@ -135,8 +137,8 @@ def _resume_cyclically(s: State, scheduler: str, controls: list[str]) -> None:
         ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
     code.branch(ended, done, check)
     code.define_label(check)
-    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, scheduler, MOVES)}"), stuck, test)
-    code.define_label(stuck)
+    code.branch(code.emit(f"icmp eq i64 {progress_before}, {get(s, scheduler, PROGRESS)}"), deadlocked, test)
+    code.define_label(deadlocked)
     _report_waits(s, controls)
     code.line("ret i32 0")
     code.define_label(done)
@@ -147,19 +149,19 @@ def _report_waits(s: State, controls: list[str]) -> None:
     code = s.code
     code.line(f"store atomic i64 1, ptr {_deadlock_flag(s)} monotonic, align {WORD}")
     for control in controls:
-        waits, next = code.label("waits"), code.label("next")
-        code.branch(_has_ended(s, control), next, waits)
-        code.define_label(waits)
-        report(s, get(s, control, SITE), [get(s, control, at) for at in (ITEM, OTHERS, STAGE)])
-        code.jump(next)
-        code.define_label(next)
+        report_label, next_label = code.label("waits"), code.label("next")
+        code.branch(_has_ended(s, control), next_label, report_label)
+        code.define_label(report_label)
+        report(s, get(s, control, SITE), [get(s, control, at) for at in (ITEM, AWAITED, STAGE)])
+        code.jump(next_label)
+        code.define_label(next_label)
 
 
 def _has_ended(s: State, control: str) -> str:
     return s.code.emit(f"icmp ne i64 {get(s, control, ENDED)}, 0")
 
 
-def _piece(s: State, name: str, size: int) -> str:
+def _allocate(s: State, name: str, size: int) -> str:
     pointer = s.code.fresh("s")
     s.scratch.pieces.append(Piece(pointer, name, size, s.loc, len(s.code.lines)))
     return pointer
@@ -167,20 +169,20 @@ def _piece(s: State, name: str, size: int) -> str:
 
 def words(s: State, name: str, count: int) -> str:
     """Scratch memory of `count` words of 8 bytes, all 0."""
-    pointer = _piece(s, name, WORD * count)
+    pointer = _allocate(s, name, WORD * count)
     for k in range(count):
         put(s, pointer, WORD * k, "0")
     return pointer
 
 
-def get(s: State, pointer: str, at: int, type: str = "i64") -> str:
+def get(s: State, pointer: str, offset: int, type: str = "i64") -> str:
     """Load a word of a role's or pipe's state."""
-    return s.code.emit(f"load {type}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
+    return s.code.emit(f"load {type}, ptr {s.memory.bytes_offset(pointer, str(offset))}, align {WORD}")
 
 
-def put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
+def put(s: State, pointer: str, offset: int, value: str, type: str = "i64") -> None:
     """Store a word of a role's or pipe's state."""
-    s.code.line(f"store {type} {value}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
+    s.code.line(f"store {type} {value}, ptr {s.memory.bytes_offset(pointer, str(offset))}, align {WORD}")
 
 
 # A role --------------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class _Frame:
     """The registers of the block that a role captures, in the order of the role's frame."""
 
     role: State
-    passed: list[tuple[str, str]]
+    captured: list[tuple[str, str]]
     names: dict[str, str] = field(default_factory=dict)
 
     def get(self, type: str, register: str) -> str:
@@ -199,33 +201,33 @@ class _Frame:
         if not register.startswith("%"):
             return register
         if register not in self.names:
-            self.names[register] = get(self.role, "%frame", WORD * len(self.passed), type)
-            self.passed.append((type, register))
+            self.names[register] = get(self.role, "%frame", WORD * len(self.captured), type)
+            self.captured.append((type, register))
         return self.names[register]
 
 
-def _lower_role(s: State, op: Roles, at: RoleAt, body: Body) -> str:
+def _lower_role(s: State, op: Roles, role: LoweredRole, body: Body) -> str:
     """Lower a role to a function. Returns the register with the address of the role's frame."""
-    name, region = op.names[at.position], op.roles[at.position]
-    scratch = _piece(s, f"{name}: tiles", CACHE_LINE)
+    name, region = op.names[role.position], op.roles[role.position]
+    scratch = _allocate(s, f"{name}: tiles", CACHE_LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
     r.code.packs = s.code.packs
-    r.code.tables, r.code.named = s.code.tables, s.code.named
-    r.polls, r.when_late = s.polls, lambda go: _switch_to_poll(r, go)
+    r.code.tables, r.code.tables_by_object = s.code.tables, s.code.tables_by_object
+    r.polls, r.emit_due_poll = s.polls, lambda label: _switch_to_poll(r, label)
     r.users, r.sites, r.matmuls, r.copies, r.functions = s.users, s.sites, s.matmuls, s.copies, s.functions
     frame = _Frame(r, [("ptr", "%args"), ("ptr", scratch)])
-    r.block, r.present, r.watch = frame.get("i64", s.block), str(at.lanes), frame.get("i64", s.watch)
-    r.role = replace(at, control=frame.get("ptr", at.control), scheduler=frame.get("ptr", at.scheduler))
+    r.block, r.present, r.watch = frame.get("i64", s.block), str(role.lanes), frame.get("i64", s.watch)
+    r.role = replace(role, control=frame.get("ptr", role.control), scheduler=frame.get("ptr", role.scheduler))
     for value in dict.fromkeys(v for inner in region.walk() for v in inner.operands):
         _capture(s, frame, value)
-    body(r, op, at.position)
+    body(r, op, role.position)
     _end(r)
     entry, plan = r.scratch.planned(r.code.lines)
-    s.functions.append(_function(symbol(at.position), [*entry, *r.code.lines]))
+    s.functions.append(_function(symbol(role.position), [*entry, *r.code.lines]))
     s.scratch.resize(scratch, plan)
-    pointer = _piece(s, f"{name}: frame", WORD * len(frame.passed))
-    for k, (type, register) in enumerate(frame.passed):
+    pointer = _allocate(s, f"{name}: frame", WORD * len(frame.captured))
+    for k, (type, register) in enumerate(frame.captured):
         put(s, pointer, WORD * k, register, type)
     return pointer
 
@@ -275,10 +277,10 @@ def _end(r: State) -> None:
     _suspend(r, r.role)
 
 
-def _suspend(r: State, at: RoleAt) -> None:
+def _suspend(r: State, role: LoweredRole) -> None:
     """Suspend the role until the block resumes it."""
     r.code.line(
-        f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.scheduler, BLOCK_POINTER, 'ptr')})"
+        f"call void @switch_stack(ptr {role.control}, ptr {get(r, role.scheduler, BLOCK_POINTER, 'ptr')})"
     )
 
 
@@ -319,7 +321,7 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
         """Whether all consumers have released the stage, and the set of consumers that have not."""
         filled, ok, unreleased = get(r, pipe.counters, 0), "true", "0"
         for k, consumer in enumerate(pipe.consumers):
-            ahead = r.code.emit(f"sub i64 {filled}, {get(r, pipe.counters, _released(k))}")
+            ahead = r.code.emit(f"sub i64 {filled}, {get(r, pipe.counters, _released_offset(k))}")
             free = r.code.emit(f"icmp slt i64 {ahead}, {stages}")
             bit = r.code.emit(f"select i1 {free}, i64 0, i64 {1 << consumer}")
             ok, unreleased = r.code.emit(f"and i1 {ok}, {free}"), r.code.emit(f"or i64 {unreleased}, {bit}")
@@ -333,54 +335,54 @@ def _fill(r: State, op: PipeLoad | PipePush, tile: Value) -> None:
     assert isinstance(tile.type, TileType)
     materialise(r, tile, reshaped(_stage(r, value, filled), tile.type.shape))
     r.watch = watch
-    _count(r, pipe, 0)
+    _increment(r, pipe, 0)
     count_progress(r)
 
 
 def pipe_pop(r: State, op: PipePop) -> None:
     """Lower `pipe.pop`: the result is a view of the stage."""
     value = op.pipe
-    pipe, at = r.pipes[value], _popped(_position(r, value))
+    pipe, popped_offset = r.pipes[value], _popped_offset(_consumer_position(r, value))
     producers = str(sum(1 << k for k in pipe.producers))
 
     def full() -> tuple[str, str]:
-        popped, filled = get(r, pipe.counters, at), get(r, pipe.counters, 0)
+        popped, filled = get(r, pipe.counters, popped_offset), get(r, pipe.counters, 0)
         return r.code.emit(f"icmp slt i64 {popped}, {filled}"), producers
 
-    _wait(r, op, full, at)
-    r.buffers[op.result] = _stage(r, value, get(r, pipe.counters, at))
-    _count(r, pipe, at)
+    _wait(r, op, full, popped_offset)
+    r.buffers[op.result] = _stage(r, value, get(r, pipe.counters, popped_offset))
+    _increment(r, pipe, popped_offset)
 
 
 def pipe_release(r: State, op: PipeRelease) -> None:
     """Lower `pipe.release`: count the stage as released by this role."""
     value = op.pipe
-    _count(r, r.pipes[value], _released(_position(r, value)))
+    _increment(r, r.pipes[value], _released_offset(_consumer_position(r, value)))
     count_progress(r)
 
 
-def _position(r: State, pipe: Value) -> int:
+def _consumer_position(r: State, pipe: Value) -> int:
     """The position of the role among the consumers of a pipe."""
     assert r.role is not None
     return r.pipes[pipe].consumers.index(r.role.position)
 
 
-def _popped(k: int) -> int:
+def _popped_offset(k: int) -> int:
     return WORD * (1 + 2 * k)
 
 
-def _released(k: int) -> int:
+def _released_offset(k: int) -> int:
     return WORD * (2 + 2 * k)
 
 
-def _count(r: State, pipe: PipeAt, at: int) -> None:
-    put(r, pipe.counters, at, r.code.emit(f"add i64 {get(r, pipe.counters, at)}, 1"))
+def _increment(r: State, pipe: PipeDescriptor, offset: int) -> None:
+    put(r, pipe.counters, offset, r.code.emit(f"add i64 {get(r, pipe.counters, offset)}, 1"))
 
 
 def count_progress(r: State) -> None:
     """Count a fill or release, by which the block detects progress."""
     assert r.role is not None
-    put(r, r.role.scheduler, MOVES, r.code.emit(f"add i64 {get(r, r.role.scheduler, MOVES)}, 1"))
+    put(r, r.role.scheduler, PROGRESS, r.code.emit(f"add i64 {get(r, r.role.scheduler, PROGRESS)}, 1"))
 
 
 def _stage(r: State, pipe: Value, item: str) -> View:
@@ -395,8 +397,8 @@ def _stage(r: State, pipe: Value, item: str) -> View:
 def _wait(
     r: State, op: PipeLoad | PipePop | PipePush, test: Callable[[], tuple[str, str]], counter: int
 ) -> None:
-    """Suspend the role until a test holds. `test`: emits the test's i1, and the mask of the roles that are waited for.
-    `counter`: the offset of the pipe's counter of this role's operations."""
+    """Suspend the role until a test holds. `test`: emits the test's i1, and the mask of the awaited roles. `counter`:
+    the byte offset of the counter of this role's operations on the pipe."""
     pipe = op.pipe
     wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
 
@@ -404,26 +406,26 @@ def _wait(
 def wait_until(
     r: State, site: int, test: Callable[[], tuple[str, str]], item: Callable[[], tuple[str, str]]
 ) -> None:
-    """Suspend the role until a test holds. `test`: emits the test's i1, and the mask of the roles that are waited for.
-    `item`: the index of the awaited item, and its stage."""
+    """Suspend the role until a test holds. `test`: emits the test's i1, and the mask of the awaited roles. `item`:
+    emits the index and the stage of the awaited item."""
     assert r.role is not None
     code, control = r.code, r.role.control
-    test_label, blocked, proceed = (code.label(n) for n in ("look", "blocked", "go"))
+    test_label, blocked, proceed = (code.label(n) for n in ("test", "blocked", "proceed"))
     code.jump(test_label)
     code.define_label(test_label)
-    ok, others = test()
+    ok, awaited_roles = test()
     code.branch(ok, proceed, blocked)
     code.define_label(blocked)
     number, stage = item()
-    for at, word in ((SITE, str(site)), (ITEM, number), (OTHERS, others), (STAGE, stage)):
-        put(r, control, at, word)
+    for offset, word in ((SITE, str(site)), (ITEM, number), (AWAITED, awaited_roles), (STAGE, stage)):
+        put(r, control, offset, word)
     _suspend(r, r.role)
     code.jump(test_label)
     code.define_label(proceed)
 
 
 def _site(r: State, op: PipeLoad | PipePop | PipePush) -> int:
-    """The report site of a role's wait for a pipe, for the case of a deadlock."""
+    """The report site of a role's wait for a pipe, which a deadlock report names."""
     assert r.role is not None
     pipe = op.pipe
     data = {"role": r.role.position, "pipe": pipe.name, "stages": pipe_type(pipe.type).stages}

@@ -53,9 +53,9 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
         (flags,) = operands
         return (_bits(code, flags, width),)
     if width == 1 and code.packs:
-        together = _in_one_register(code, op, operands)
-        if together:
-            return together
+        packed_result = _in_one_register(code, op, operands)
+        if packed_result:
+            return packed_result
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
         parts = tuple(x for xs in operands for x in xs) if isinstance(op, VecMake) else operands[0] * n
@@ -65,7 +65,7 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     if isinstance(op, TableGet):
         return (table_elements(code, op, [x for (x,) in operands], width),)
     if isinstance(op, VecExtract | VecInsert):
-        return _component(code, op, operands, width)
+        return _lower_component(code, op, operands, width)
     if isinstance(op, S.Select):
         return _select(code, op, operands, width)
     first, *_ = op.operands
@@ -87,25 +87,25 @@ def _opaque(code: Code, x: str, dtype: DType, width: int) -> str:
 
 
 def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:
-    """The op's result for each of several elements, computed together where the target can do so."""
+    """The op's result for each element, in batches if the target computes several results at a time."""
     if isinstance(op, S.Const):
         return [lower(code, op, (), width)] * len(elements)
     if len(elements) == 1 or not is_batched(code, op):
         return [lower(code, op, operands, width) for operands in elements]
-    dtype, each = scalar_of(op.result.type), components(op.result.type)  # type: ignore[arg-type]
+    dtype, component_count = scalar_of(op.result.type), components(op.result.type)  # type: ignore[arg-type]
     wide = [
         [convert(code, x, dtype, float32, 1) for x in xs]
         for operands in elements
         for xs in zip(*operands, strict=True)
     ]
-    results = [convert(code, x, float32, dtype, 1) for x in code.together[type(op)](code, wide)]
-    return [tuple(results[k : k + each]) for k in range(0, len(results), each)]
+    results = [convert(code, x, float32, dtype, 1) for x in code.batched_functions[type(op)](code, wide)]
+    return [tuple(results[k : k + component_count]) for k in range(0, len(results), component_count)]
 
 
 def is_batched(code: Code, op: Op) -> bool:
     """Whether the target computes several float32 results of an op at a time; narrower floats are converted to
     float32."""
-    if type(op) not in code.together:
+    if type(op) not in code.batched_functions:
         return False
     dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
     return dtype.is_float and dtype.bits <= 32
@@ -155,16 +155,16 @@ def _simple(name: str) -> Rule:
     return rule
 
 
-def _of_flags(name: str) -> Rule:
-    """The rule of a conjunction or disjunction of flags, one of which may be known."""
+def _flag_rule(name: str) -> Rule:
+    """The rule of a conjunction or disjunction of flags, some of which may be literals."""
     neutral, deciding = ("true", "false") if name == "and" else ("false", "true")
-    plain = _simple(name)
+    emit = _simple(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         if deciding in xs:
             return deciding
-        left = [x for x in xs if x != neutral]
-        return plain(code, op, dtype, xs, width) if len(left) == len(xs) else (left or [neutral])[0]
+        unknown = [x for x in xs if x != neutral]
+        return emit(code, op, dtype, xs, width) if len(unknown) == len(xs) else (unknown or [neutral])[0]
 
     return rule
 
@@ -181,12 +181,12 @@ def _float_extreme(name: str) -> Rule:
     """The rule of a minimum or maximum that prefers numbers to NaNs. LLVM 22 miscompiles it on x86 by known facts about
     the operands: with AVX-512 a NaN wins over a non-literal scalar that is known not to be NaN, and LLVM crashes on
     widened 16-bit operands. Fences without instructions hide the operands from these analyses."""
-    plain = _intrinsic(name)
+    emit = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         if code.fences_extremes:
             xs = [_fenced(code, dtype, x, width) for x in xs]
-        return plain(code, op, dtype, xs, width)
+        return emit(code, op, dtype, xs, width)
 
     return rule
 
@@ -198,7 +198,7 @@ def _fenced(code: Code, dtype: DType, x: str, width: int) -> str:
     return code.call("arithmetic.fence", mangled(dtype, width), t, f"{t} {x}")
 
 
-def _pick(code: Code, condition: str, dtype: DType, a: str, b: str, width: int) -> str:
+def _emit_select(code: Code, condition: str, dtype: DType, a: str, b: str, width: int) -> str:
     if condition in ("true", "false"):
         return a if condition == "true" else b
     if a == b:
@@ -227,20 +227,24 @@ def _compare(code: Code, op: Cmp, dtype: DType, xs: list[str], width: int) -> st
 def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
     """The truncated quotient, 0 for a zero divisor; the substituted divisor; and whether the divisor was 0 or -1."""
     t = register_type(dtype, width)
-    zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
-    special = zero
+    is_zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
+    special = is_zero
     if dtype.kind == "i":
-        minus = code.emit(f"icmp eq {t} {b}, {constant(dtype, -1, width)}")
-        special = _flags(code, "or", zero, minus, width)
-    safe = _pick(code, special, dtype, constant(dtype, 1, width), b, width)
+        is_minus_one = code.emit(f"icmp eq {t} {b}, {constant(dtype, -1, width)}")
+        special = _flags(code, "or", is_zero, is_minus_one, width)
+    nonzero_divisor = _emit_select(code, special, dtype, constant(dtype, 1, width), b, width)
     if width == 1 or dtype.bits == 64 or not b.startswith("%"):
-        quotient = code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {t} {a}, {safe}")
+        quotient = code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {t} {a}, {nonzero_divisor}")
     else:
-        quotient = _float_quotient(code, dtype, a, safe, width)
+        quotient = _float_quotient(code, dtype, a, nonzero_divisor, width)
     if dtype.kind == "i":
         negated = code.emit(f"sub {t} {constant(dtype, 0, width)}, {a}")
-        quotient = _pick(code, minus, dtype, negated, quotient, width)
-    return _pick(code, zero, dtype, constant(dtype, 0, width), quotient, width), safe, special
+        quotient = _emit_select(code, is_minus_one, dtype, negated, quotient, width)
+    return (
+        _emit_select(code, is_zero, dtype, constant(dtype, 0, width), quotient, width),
+        nonzero_divisor,
+        special,
+    )
 
 
 def _float_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str:
@@ -259,28 +263,32 @@ def _divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
 
 
 def _remainder(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    quotient, safe, special = _quotient(code, dtype, xs[0], xs[1], width)
+    quotient, nonzero_divisor, special = _quotient(code, dtype, xs[0], xs[1], width)
     t = register_type(dtype, width)
-    product = code.emit(f"mul {t} {quotient}, {safe}")
-    rest = code.emit(f"sub {t} {xs[0]}, {product}")
-    return _pick(code, special, dtype, constant(dtype, 0, width), rest, width)
+    product = code.emit(f"mul {t} {quotient}, {nonzero_divisor}")
+    remainder = code.emit(f"sub {t} {xs[0]}, {product}")
+    return _emit_select(code, special, dtype, constant(dtype, 0, width), remainder, width)
 
 
 def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    quotient, safe, special = _quotient(code, dtype, xs[0], xs[1], width)
+    quotient, nonzero_divisor, special = _quotient(code, dtype, xs[0], xs[1], width)
     if dtype.kind == "u":
         return quotient
     t = register_type(dtype, width)
     zero = constant(dtype, 0, width)
-    rest = code.emit(f"sub {t} {xs[0]}, {code.emit(f'mul {t} {quotient}, {safe}')}")
-    inexact = code.emit(f"icmp ne {t} {rest}, {zero}")
-    signs = code.emit(f"icmp slt {t} {code.emit(f'xor {t} {xs[0]}, {safe}')}, {zero}")
-    down = _flags(code, "and", inexact, signs, width)
-    down = _flags(
-        code, "and", down, code.emit(f"xor {vector_of('i1', width)} {special}, {constant_true(width)}"), width
+    remainder = code.emit(f"sub {t} {xs[0]}, {code.emit(f'mul {t} {quotient}, {nonzero_divisor}')}")
+    inexact = code.emit(f"icmp ne {t} {remainder}, {zero}")
+    signs_differ = code.emit(f"icmp slt {t} {code.emit(f'xor {t} {xs[0]}, {nonzero_divisor}')}, {zero}")
+    floor_is_lower = _flags(code, "and", inexact, signs_differ, width)
+    floor_is_lower = _flags(
+        code,
+        "and",
+        floor_is_lower,
+        code.emit(f"xor {vector_of('i1', width)} {special}, {constant_true(width)}"),
+        width,
     )
-    lower_one = code.emit(f"sub {t} {quotient}, {constant(dtype, 1, width)}")
-    return _pick(code, down, dtype, lower_one, quotient, width)
+    next_lower = code.emit(f"sub {t} {quotient}, {constant(dtype, 1, width)}")
+    return _emit_select(code, floor_is_lower, dtype, next_lower, quotient, width)
 
 
 def _shift(name: str) -> Rule:
@@ -292,13 +300,13 @@ def _shift(name: str) -> Rule:
         if xs[1].isdecimal() and int(xs[1]) < dtype.bits:
             shift = "ashr" if name == "lshr" and dtype.kind == "i" else name
             return code.emit(f"{shift} {t} {xs[0]}, {xs[1]}")
-        inside = code.emit(f"icmp ult {t} {xs[1]}, {constant(dtype, dtype.bits, width)}")
+        in_range = code.emit(f"icmp ult {t} {xs[1]}, {constant(dtype, dtype.bits, width)}")
         if name == "lshr" and dtype.kind == "i":
-            amount = _pick(code, inside, dtype, xs[1], constant(dtype, dtype.bits - 1, width), width)
+            amount = _emit_select(code, in_range, dtype, xs[1], constant(dtype, dtype.bits - 1, width), width)
             return code.emit(f"ashr {t} {xs[0]}, {amount}")
         amount = code.emit(f"and {t} {xs[1]}, {constant(dtype, dtype.bits - 1, width)}")
-        moved = code.emit(f"{name} {t} {xs[0]}, {amount}")
-        return _pick(code, inside, dtype, moved, constant(dtype, 0, width), width)
+        shifted = code.emit(f"{name} {t} {xs[0]}, {amount}")
+        return _emit_select(code, in_range, dtype, shifted, constant(dtype, 0, width), width)
 
     return rule
 
@@ -320,7 +328,7 @@ def _int_abs(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str
         return xs[0]
     t = register_type(dtype, width)
     negative = code.emit(f"icmp slt {t} {xs[0]}, {constant(dtype, 0, width)}")
-    return _pick(code, negative, dtype, _int_negate(code, op, dtype, xs, width), xs[0], width)
+    return _emit_select(code, negative, dtype, _int_negate(code, op, dtype, xs, width), xs[0], width)
 
 
 def _bit_function(name: str, *flags: str) -> Rule:
@@ -342,25 +350,25 @@ def _invert(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
 
 
 def _sign_bit(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    """neg, abs and copysign of 16- and 8-bit floats, by integer operations on their bits."""
+    """The bits of neg, abs or copysign of 16- and 8-bit floats, computed by integer operations."""
     t, bits, sign = register_type(dtype, width), vector_of(f"i{dtype.bits}", width), 1 << (dtype.bits - 1)
     integer = DTYPES[f"uint{dtype.bits}"]
     ints = [x if t == bits else code.emit(f"bitcast {t} {x} to {bits}") for x in xs]
     if isinstance(op, S.Neg):
-        bits_set = code.emit(f"xor {bits} {ints[0]}, {constant(integer, sign, width)}")
+        result_bits = code.emit(f"xor {bits} {ints[0]}, {constant(integer, sign, width)}")
     else:
-        bits_set = code.emit(f"and {bits} {ints[0]}, {constant(integer, sign - 1, width)}")
+        result_bits = code.emit(f"and {bits} {ints[0]}, {constant(integer, sign - 1, width)}")
     if isinstance(op, S.CopySign):
-        of_other = code.emit(f"and {bits} {ints[1]}, {constant(integer, sign, width)}")
-        bits_set = code.emit(f"or {bits} {bits_set}, {of_other}")
-    return bits_set if t == bits else code.emit(f"bitcast {bits} {bits_set} to {t}")
+        sign_bits = code.emit(f"and {bits} {ints[1]}, {constant(integer, sign, width)}")
+        result_bits = code.emit(f"or {bits} {result_bits}, {sign_bits}")
+    return result_bits if t == bits else code.emit(f"bitcast {bits} {result_bits} to {t}")
 
 
-def _by_sign(intrinsic: str) -> Rule:
-    wide = _simple(intrinsic) if intrinsic == "fneg" else _intrinsic(intrinsic)
+def _sign_rule(intrinsic: str) -> Rule:
+    wide_rule = _simple(intrinsic) if intrinsic == "fneg" else _intrinsic(intrinsic)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-        return (_sign_bit if dtype.bits < 32 else wide)(code, op, dtype, xs, width)
+        return (_sign_bit if dtype.bits < 32 else wide_rule)(code, op, dtype, xs, width)
 
     return rule
 
@@ -370,7 +378,7 @@ def _float_floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: 
     return _intrinsic("floor")(code, op, dtype, [quotient], width)
 
 
-def _not_above(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+def _never_above(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
     return code.emit(f"fcmp ule {register_type(dtype, width)} {xs[0]}, {xs[1]}")
 
 
@@ -378,9 +386,9 @@ def _classify(code: Code, op: Classify, dtype: DType, xs: list[str], width: int)
     t = register_type(dtype, width)
     if op.test == "isnan":
         return code.emit(f"fcmp uno {t} {xs[0]}, {xs[0]}")
-    size = _intrinsic("fabs")(code, op, dtype, xs, width)
+    magnitude = _intrinsic("fabs")(code, op, dtype, xs, width)
     pred = "oeq" if op.test == "isinf" else "olt"
-    return code.emit(f"fcmp {pred} {t} {size}, {constant(dtype, float('inf'), width)}")
+    return code.emit(f"fcmp {pred} {t} {magnitude}, {constant(dtype, float('inf'), width)}")
 
 
 _INT: dict[type[Op], Rule] = {
@@ -406,11 +414,11 @@ _INT: dict[type[Op], Rule] = {
     S.Cmp: _compare,
 }
 _BOOL: dict[type[Op], Rule] = {
-    S.And: _of_flags("and"),
-    S.Or: _of_flags("or"),
+    S.And: _flag_rule("and"),
+    S.Or: _flag_rule("or"),
     S.Xor: _simple("xor"),
-    S.Min: _of_flags("and"),
-    S.Max: _of_flags("or"),
+    S.Min: _flag_rule("and"),
+    S.Max: _flag_rule("or"),
     S.Not: _invert,
     S.Cmp: _compare,
 }
@@ -433,10 +441,10 @@ def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
     def call(name: str, *args: str) -> str:
         return code.call(name, mangled(dtype, width), f, ", ".join(f"{f} {a}" for a in args))
 
-    low = code.emit(f"fcmp olt {f} {xs[0]}, {number(-126.0)}")
-    high = code.emit(f"fcmp oge {f} {xs[0]}, {number(128.0)}")
-    outside = _flags(code, "or", low, code.emit(f"fcmp uge {f} {xs[0]}, {number(128.0)}"), width)
-    x = _pick(code, outside, dtype, number(0.0), xs[0], width)
+    underflows = code.emit(f"fcmp olt {f} {xs[0]}, {number(-126.0)}")
+    overflows = code.emit(f"fcmp oge {f} {xs[0]}, {number(128.0)}")
+    out_of_range = _flags(code, "or", underflows, code.emit(f"fcmp uge {f} {xs[0]}, {number(128.0)}"), width)
+    x = _emit_select(code, out_of_range, dtype, number(0.0), xs[0], width)
     nearest = call("roundeven", x)
     fraction = code.emit(f"fsub {f} {x}, {nearest}")
     polynomial = number(EXP2[-1])
@@ -447,10 +455,10 @@ def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
     for part in (half, code.emit(f"sub {i} {power}, {half}")):
         bits = code.emit(f"shl {i} {code.emit(f'add {i} {part}, {scaled_power(127)}')}, {scaled_power(23)}")
         polynomial = code.emit(f"fmul {f} {polynomial}, {code.emit(f'bitcast {i} {bits} to {f}')}")
-    polynomial = _pick(code, low, dtype, number(0.0), polynomial, width)
-    polynomial = _pick(code, high, dtype, number(math.inf), polynomial, width)
-    missing = code.emit(f"fcmp uno {f} {xs[0]}, {xs[0]}")
-    return _pick(code, missing, dtype, xs[0], polynomial, width)
+    polynomial = _emit_select(code, underflows, dtype, number(0.0), polynomial, width)
+    polynomial = _emit_select(code, overflows, dtype, number(math.inf), polynomial, width)
+    is_nan = code.emit(f"fcmp uno {f} {xs[0]}, {xs[0]}")
+    return _emit_select(code, is_nan, dtype, xs[0], polynomial, width)
 
 
 def _reciprocal(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -459,10 +467,10 @@ def _reciprocal(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
     t, one = register_type(dtype, width), constant(dtype, 1.0, width)
     if not code.approximates:
         return code.emit(f"fdiv {t} {one}, {xs[0]}")
-    start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {xs[0]})")
-    minus = code.emit(f"fneg float {xs[0]}")
-    lost = code.call("fma", "f32", t, f"{t} {minus}, {t} {start}, {t} {one}")
-    return code.call("fma", "f32", t, f"{t} {start}, {t} {lost}, {t} {start}")
+    approximation = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {xs[0]})")
+    negated = code.emit(f"fneg float {xs[0]}")
+    error = code.call("fma", "f32", t, f"{t} {negated}, {t} {approximation}, {t} {one}")
+    return code.call("fma", "f32", t, f"{t} {approximation}, {t} {error}, {t} {approximation}")
 
 
 _FLOAT: dict[type[Op], Rule] = {
@@ -473,9 +481,9 @@ _FLOAT: dict[type[Op], Rule] = {
     S.FloorDiv: _float_floor_divide,
     S.Min: _float_extreme("minimumnum"),
     S.Max: _float_extreme("maximumnum"),
-    S.CopySign: _by_sign("copysign"),
-    S.Neg: _by_sign("fneg"),
-    S.Abs: _by_sign("fabs"),
+    S.CopySign: _sign_rule("copysign"),
+    S.Neg: _sign_rule("fneg"),
+    S.Abs: _sign_rule("fabs"),
     S.Sqrt: _intrinsic("sqrt"),
     S.FastExp2: _fast_exp2,
     S.Reciprocal: _reciprocal,
@@ -485,7 +493,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Rint: _intrinsic("roundeven"),
     S.Fma: _intrinsic("fma"),
     S.Cmp: _compare,
-    S.NeverAbove: _not_above,
+    S.NeverAbove: _never_above,
     S.Classify: _classify,
 }
 _ARITHMETIC: dict[type[Op], Callable[[int, int], int]] = {
@@ -503,10 +511,10 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 
 # The components of one value in one register -----------------------------------------------------------------
 
-PACKED = (4, 8, 16)
-"""The numbers of components that fit a vector register."""
-WIDE = (8, 16)
-"""The vector types with which elements of arrays are read and written in one access."""
+REGISTER_COMPONENTS = (4, 8, 16)
+"""The numbers of components of the values that are kept in one vector register."""
+ACCESS_COMPONENTS = (8, 16)
+"""The numbers of components of the array elements that are loaded and stored by one access."""
 
 
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
@@ -515,25 +523,25 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     if not isinstance(op, Elementwise | S.Select | Bitcast) or not isinstance(t, VecType):
         return ()
     n = components(t)
-    if n not in PACKED or not any(xs in code.packed for xs in operands):
+    if n not in REGISTER_COMPONENTS or not any(xs in code.packed for xs in operands):
         return ()
     types = [scalar_of(element(v.type)) for v in op.operands]
     xs = [packed(code, x, dtype, n) for x, dtype in zip(operands, types, strict=True)]
     dtype = scalar_of(t)
     if isinstance(op, S.Select):
-        picked = _pick(code, xs[0], dtype, xs[1], xs[2], n)
+        vector = _emit_select(code, xs[0], dtype, xs[1], xs[2], n)
     elif isinstance(op, Bitcast):
-        picked = _bitcast(code, xs[0], types[0], dtype, n)
+        vector = _bitcast(code, xs[0], types[0], dtype, n)
     else:
-        picked = elementwise(code, op, types[0], xs, n)
-    return code.unpacked(scalar_type(dtype), n, picked)
+        vector = elementwise(code, op, types[0], xs, n)
+    return code.unpacked(scalar_type(dtype), n, vector)
 
 
 def _keep_packed(code: Code, op: Op, parts: Components) -> Components:
     """The components in one vector register, if some of them were extracted from vector registers and all fit one
     register; LLVM combines the extracts and inserts to shuffles. Other components are returned unchanged."""
     t, n = op.result.type, len(parts)
-    if not isinstance(t, VecType) or n not in WIDE or code.read.isdisjoint(parts):
+    if not isinstance(t, VecType) or n not in ACCESS_COMPONENTS or code.extracted.isdisjoint(parts):
         return parts
     dtype = scalar_of(t)
     return code.unpacked(scalar_type(dtype), n, packed(code, parts, dtype, n))
@@ -563,7 +571,7 @@ def _bits(code: Code, flags: Components, width: int) -> str:
         return code.emit(f"zext i{n} {mask} to i32") if n < 32 else mask
     word = zero = constant(uint32, 0, width)
     for k, flag in enumerate(flags):
-        bit = _pick(code, flag, uint32, constant(uint32, 1 << k, width), zero, width)
+        bit = _emit_select(code, flag, uint32, constant(uint32, 1 << k, width), zero, width)
         word = code.emit(f"or {t} {word}, {bit}")
     return word
 
@@ -579,8 +587,8 @@ def _select(code: Code, op: Select, operands: Sequence[Components], width: int) 
         return tuple(
             code.call(bound, "f32", "float", f"float {x}, float {y}") for x, y in zip(a, b, strict=True)
         )
-    spread = conditions * len(a) if len(conditions) == 1 else conditions
-    return tuple(_pick(code, c, dtype, x, y, width) for c, x, y in zip(spread, a, b, strict=True))
+    flags = conditions * len(a) if len(conditions) == 1 else conditions
+    return tuple(_emit_select(code, c, dtype, x, y, width) for c, x, y in zip(flags, a, b, strict=True))
 
 
 def _bound(op: Select) -> str:
@@ -599,25 +607,25 @@ def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
     """Reinterpret the bits of a value as another type. A bool has the bits of its byte, 0 or 1."""
     if source == to:
         return x
-    have, want = register_type(source, width), register_type(to, width)
+    source_type, target_type = register_type(source, width), register_type(to, width)
     if to.is_bool:
         bits = vector_of("i8", width)
         return code.emit(f"icmp ne {bits} {x}, {constant(uint8, 0, width)}")
     if source.is_bool:
-        return code.emit(f"zext {have} {x} to {want}")
-    return x if have == want else code.emit(f"bitcast {have} {x} to {want}")
+        return code.emit(f"zext {source_type} {x} to {target_type}")
+    return x if source_type == target_type else code.emit(f"bitcast {source_type} {x} to {target_type}")
 
 
-def _component(
+def _lower_component(
     code: Code, op: VecExtract | VecInsert, operands: Sequence[Components], width: int
 ) -> Components:
     """Lower an extract or insert: constant indices are free, run-time indices are a chain of selects."""
     composite: ElementType = op.composite.type  # type: ignore[assignment]
     shape, dtype = list(element_shape(composite)), scalar_of(composite)
-    first = 2 if isinstance(op, VecInsert) else 1
+    first_index = 2 if isinstance(op, VecInsert) else 1
     matches = [
         _matches(code, value, x[0], n, width)
-        for value, x, n in zip(op.indices, operands[first:], shape, strict=True)
+        for value, x, n in zip(op.indices, operands[first_index:], shape, strict=True)
     ]
     if isinstance(op, VecInsert):
         return tuple(_inserted(code, operands[0], operands[1][0], "", matches, dtype, width))
@@ -638,16 +646,16 @@ def _matches(code: Code, index: Value, x: str, n: int, width: int) -> list[str]:
 
 
 def _extracted(code: Code, parts: Components, matches: list[list[str]], dtype: DType, width: int) -> str:
-    """The component where all dimensions match; the last along each dimension that has no match."""
+    """The component at the index; along a dimension whose index is out of bounds, the last component."""
     if not matches:
         return parts[0]
-    chunk, inner = matches[0], len(parts) // len(matches[0])
-    chosen = chunk.index("true") if "true" in chunk else len(chunk) - 1
-    result = _extracted(code, parts[chosen * inner : (chosen + 1) * inner], matches[1:], dtype, width)
-    for k in range(len(chunk) - 1):
-        if chunk[k] not in ("true", "false"):
+    dim_matches, inner = matches[0], len(parts) // len(matches[0])
+    default = dim_matches.index("true") if "true" in dim_matches else len(dim_matches) - 1
+    result = _extracted(code, parts[default * inner : (default + 1) * inner], matches[1:], dtype, width)
+    for k in range(len(dim_matches) - 1):
+        if dim_matches[k] not in ("true", "false"):
             part = _extracted(code, parts[k * inner : (k + 1) * inner], matches[1:], dtype, width)
-            result = _pick(code, chunk[k], dtype, part, result, width)
+            result = _emit_select(code, dim_matches[k], dtype, part, result, width)
     return result
 
 
@@ -656,10 +664,10 @@ def _inserted(
 ) -> Iterator[str]:
     """The components, with the value where all dimensions match and `guard` (an i1 register, or "") holds."""
     if not matches:
-        yield value if not guard else _pick(code, guard, dtype, value, parts[0], width)
+        yield value if not guard else _emit_select(code, guard, dtype, value, parts[0], width)
         return
-    chunk, inner = matches[0], len(parts) // len(matches[0])
-    for k, match in enumerate(chunk):
+    dim_matches, inner = matches[0], len(parts) // len(matches[0])
+    for k, match in enumerate(dim_matches):
         slice_ = parts[k * inner : (k + 1) * inner]
         if match == "false":
             yield from slice_

@@ -10,7 +10,15 @@ from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import ArrayAt, BarrierAt, Piece, PipeAt, ThreadScratch, View, packed_strides
+from tegula.codegen.storage import (
+    ArrayDescriptor,
+    BarrierDescriptor,
+    Piece,
+    PipeDescriptor,
+    ThreadScratch,
+    View,
+    packed_strides,
+)
 from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
@@ -23,7 +31,7 @@ from tegula.types import BufType, ElementType, TileType, components, element_byt
 
 
 @dataclass(frozen=True, slots=True)
-class RoleAt:
+class LoweredRole:
     """A role that is being lowered: its position among the `names` of all roles, its first lane in the block and its
     number of lanes. `control`: the address of the role's control block; `scheduler`: the address of the scheduler state
     shared by all roles."""
@@ -44,19 +52,20 @@ class State:
     values, component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated inside their consumers. `loc`:
     the source location of the op being lowered. In a lane loop, `lane` is the lane, or the first of `width` lanes;
     `mask` (a vector of i1, or "" for all lanes) selects the active lanes; `wide_masks` maps a mask to the vector of -1
-    and 0 that it was made of.
+    and 0 from which the mask was computed.
 
-    `launched`: the number of threads of the launch. `side_by_side`: whether the body computes several blocks at once.
-    `assumed`: conditions, as tiles, with known values at the current point. `role`: the role that is being lowered, if
-    any.
+    `block`: the register of the block index; `present`: the number of lanes of the block that the launch contains;
+    `dims`: the dimensions of the launch; `thread_count`: the number of threads of the launch. `vectorised`: the kernel
+    whose body computes several blocks at once, if any. `assumed`: conditions, as tiles, with known values at the
+    current point. `role`: the role that is being lowered, if any.
 
-    `named_barriers`: named barriers of roles. `destinations`: memory offered for tiles about to be computed. `own`:
-    tiles whose memory no other value aliases. `origins`: for a register with an address, the addresses that it may
-    equal. `copies`: loops that copy a tile for the next iteration. `functions`: the text of functions that the kernel
-    calls, besides matmuls.
+    `named_barriers`: named barriers of roles. `destinations`: memory offered for tiles about to be computed.
+    `unaliased`: tiles whose memory no other value aliases. `origins`: for a register with an address, the registers
+    with addresses that may be equal. `copies`: loops that copy a tile for the next iteration. `functions`: the text of
+    functions that the kernel calls, besides matmuls.
 
     `watch`: the register with the address of the thread's watch, or "" where loops must not poll; `polls`: the loops
-    that poll; `when_late`: emits the code of a due poll and a jump to a label (see `poll`)."""
+    that poll; `emit_due_poll`: emits the code of a due poll and a jump to a label (see `poll`)."""
 
     kernel: Kernel
     known: Uniformity
@@ -68,24 +77,24 @@ class State:
     scratch: ThreadScratch = field(default_factory=ThreadScratch)
     scalars: dict[Value, Components] = field(default_factory=dict)
     lanes: dict[Value, View] = field(default_factory=dict)
-    arrays: dict[Value, ArrayAt] = field(default_factory=dict)
+    arrays: dict[Value, ArrayDescriptor] = field(default_factory=dict)
     buffers: dict[Value, View] = field(default_factory=dict)
     stacks: dict[Value, tuple[str, View]] = field(default_factory=dict)
-    pipes: dict[Value, PipeAt] = field(default_factory=dict)
-    named_barriers: dict[Value, BarrierAt] = field(default_factory=dict)
+    pipes: dict[Value, PipeDescriptor] = field(default_factory=dict)
+    named_barriers: dict[Value, BarrierDescriptor] = field(default_factory=dict)
     tiles: dict[Value, View] = field(default_factory=dict)
     inline: dict[Value, Op] = field(default_factory=dict)
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
     in_bounds: dict[Op, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     destinations: dict[Value, Callable[[], View]] = field(default_factory=dict)
-    own: set[Value] = field(default_factory=set)
+    unaliased: set[Value] = field(default_factory=set)
     origins: dict[str, set[str]] = field(default_factory=dict)
     copies: list[Location] = field(default_factory=list)
     matmuls: dict[str, tuple[MatmulSpec, str]] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
     polls: list[Location] = field(default_factory=list)
-    when_late: Callable[[str], None] = field(init=False)
+    emit_due_poll: Callable[[str], None] = field(init=False)
     watch: str = "%watch"
     run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
     block: str = "%block"
@@ -94,10 +103,10 @@ class State:
     mask: str = ""
     wide_masks: dict[str, str] = field(default_factory=dict)
     present: str = ""
-    launched: str = ""
+    thread_count: str = ""
     assumed: dict[Value, bool] = field(default_factory=dict)
-    side_by_side: VectorisedKernel = field(default_factory=VectorisedKernel)
-    role: RoleAt | None = None
+    vectorised: VectorisedKernel = field(default_factory=VectorisedKernel)
+    role: LoweredRole | None = None
     dims: list[str] = field(default_factory=list)
     loc: Location = UNKNOWN
 
@@ -125,21 +134,21 @@ class State:
     ) -> View:
         """Allocate scratch memory for a packed tile. `ThreadScratch.planned` assigns the address when all uses are
         known. `is_written`: whether all elements are written before they are read."""
-        per = components(dtype)
+        unit = components(dtype)
         count = 1
         for n in shape:
             count *= n
         pointer = self.code.fresh("s")
         size = element_bytes(dtype) * count
         self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines), is_written))
-        return View(pointer, dtype, shape, packed_strides(shape, per))
+        return View(pointer, dtype, shape, packed_strides(shape, unit))
 
     def result_memory(self, value: Value, name: str) -> View:
         """The memory for a tile that is about to be computed: memory that a loop or branch offers, or new scratch
         memory."""
         if value in self.destinations:
             return self.destinations.pop(value)()
-        self.own.add(value)
+        self.unaliased.add(value)
         t = tile_of(value)
         return self.allocate(value.name or name, t.dtype, t.shape)
 
@@ -163,7 +172,7 @@ class State:
         raise InternalError(f"{value} has no register")
 
     def width_of(self, value: Value) -> int:
-        """The number of lanes whose values are held by the registers of a value."""
+        """The number of lanes per register of a value: the SIMD width for a varying value, else 1."""
         return self.width if self.width > 1 and self.known.varying(value) else 1
 
     def spread(self, value: Value, width: int) -> Components:

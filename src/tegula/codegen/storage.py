@@ -15,6 +15,7 @@ from tegula.types import ElementType, components, element_bytes, element_shape, 
 
 PAGE = 4096
 STAGGER = 5 * CACHE_LINE
+"""The padding in bytes of pieces of at least a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,12 @@ class View:
     def at(self, memory: Any, index: Sequence[str]) -> str:
         """The address of an element. `memory`: the emitter of address arithmetic."""
         total, constant, scalar = "0", 0, scalar_of(self.dtype)
-        for i, stride in zip(index, self.strides, strict=True):
-            variable, more = memory.separated_constant(i)
-            total, constant = memory.add(total, memory.mul(variable, str(stride))), constant + more * stride
+        for coordinate, stride in zip(index, self.strides, strict=True):
+            variable, constant_part = memory.separated_constant(coordinate)
+            total, constant = (
+                memory.add(total, memory.mul(variable, str(stride))),
+                constant + constant_part * stride,
+            )
         return memory.offset(memory.offset(self.pointer, total, scalar), str(constant), scalar)
 
     def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> View:
@@ -61,8 +65,8 @@ class View:
     def packed(self) -> bool:
         """Whether the elements are adjacent in row-major order. Strides of dimensions of length 1 are ignored."""
         packed = packed_strides(self.shape, components(self.dtype))
-        fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, packed, strict=True))
-        return all(fits) and self.component_stride == 1
+        matches = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, packed, strict=True))
+        return all(matches) and self.component_stride == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class SwizzledView(View):
         _, rows, columns = self.root
         size, row = element_bytes(self.dtype), self.row_bytes
         line, constant = memory.separated_constant(coordinates[1])
-        if constant * row % (row // 16 * LINE_OF_SWIZZLE) == 0:
+        if constant * row % (row // 16 * SWIZZLE_LINE_BYTES) == 0:
             coordinates[1], constant = line, constant * row
         else:
             constant = 0
@@ -102,10 +106,10 @@ class SwizzledView(View):
         steps = tuple(
             self.steps[d] * n if d >= 0 else 0 for d, n in zip(attrs["dims"], attrs["steps"], strict=True)
         )
-        first = tuple(self._root(memory, starts))
-        together = dims[-1] == 2 and steps[-1] == 1 and first[2] == "0"
-        strides = (*(FAR,) * (len(shape) - 1), 1 if together else FAR)
-        mapping = (self.root, self.row_bytes, first, dims, steps)
+        root_starts = tuple(self._root(memory, starts))
+        is_adjacent = dims[-1] == 2 and steps[-1] == 1 and root_starts[2] == "0"
+        strides = (*(FAR,) * (len(shape) - 1), 1 if is_adjacent else FAR)
+        mapping = (self.root, self.row_bytes, root_starts, dims, steps)
         return SwizzledView(self.pointer, self.dtype, shape, strides, 1, *mapping)
 
     def _root(self, memory: Any, index: Sequence[str]) -> list[str]:
@@ -116,15 +120,15 @@ class SwizzledView(View):
         return coordinates
 
 
-LINE_OF_SWIZZLE = 128
-"""The bytes of shared memory whose 16-byte units a swizzle permutes alike."""
+SWIZZLE_LINE_BYTES = 128
+"""The size in bytes of a line of shared memory, whose 16-byte units a swizzle permutes in the same way."""
 FAR = 1 << 20
 """The stride of a dimension whose elements cannot be accessed together."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayAt:
-    """An array at run time: registers for its address, lengths (i64) and strides (i64 bytes). `contiguous`: whether the
+class ArrayDescriptor:
+    """The registers of an array: its address, lengths (i64) and strides (i64 bytes). `contiguous`: whether the
     last dimension is known to be packed; `name`: the user's name."""
 
     pointer: str
@@ -136,9 +140,9 @@ class ArrayAt:
 
 
 @dataclass(frozen=True, slots=True)
-class PipeAt:
-    """A pipe at run time: the addresses of its stages and of its counters (i64: tiles filled, then for each consumer
-    tiles popped and tiles released). `producers` and `consumers`: positions of roles."""
+class PipeDescriptor:
+    """The registers of a pipe: the addresses of its stages and of its counters (i64: tiles filled, then for each
+    consumer tiles popped and tiles released). `producers` and `consumers`: positions of roles."""
 
     name: str
     stages: str
@@ -148,10 +152,10 @@ class PipeAt:
 
 
 @dataclass(frozen=True, slots=True)
-class BarrierAt:
-    """Barriers at run time: the address of their stages, of three i64 each: the phase, the pending arrivals, and the
-    pending transaction bytes. `arrivals`: the number of arrivals that complete a phase; `roles`: the positions of the
-    roles that arrive."""
+class BarrierDescriptor:
+    """The register of barriers: the address of their stages, of three i64 each: the phase, the pending arrivals, and
+    the pending transaction bytes. `arrivals`: the number of arrivals that complete a phase; `roles`: the positions of
+    the roles that arrive."""
 
     name: str
     stages: str
@@ -168,8 +172,8 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
-STACK_PIECE, STACK_BYTES = 1024, 1 << 16
-"""The maximum bytes of a piece on the stack, and of all pieces on the stack together."""
+MAX_STACK_PIECE, STACK_BYTES = 1024, 1 << 16
+"""The maximum size of a piece on the stack, and of all pieces on the stack together, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,26 +192,27 @@ class Piece:
 
 @dataclass(slots=True)
 class ThreadScratch:
-    """The scratch memory of one thread while it runs blocks. `places`: pairs of a line of the text and the source
-    location of the lines after it. `held`: the last line of the live range of each piece with uses that the text does
-    not show. `inner`: the plans of subdivided pieces."""
+    """The scratch memory of one thread while it runs blocks. `line_locations`: pairs of a line number of the function
+    and the source location of the lines from this number on, in ascending order. `min_ends`: for each piece with uses
+    that the text does not show, the line up to which its live range extends at least. `subplans`: the plans of
+    subdivided pieces."""
 
     pieces: list[Piece] = field(default_factory=list)
-    held: dict[str, int] = field(default_factory=dict)
-    inner: dict[str, MemoryMap] = field(default_factory=dict)
-    places: list[tuple[int, Location]] = field(default_factory=list)
+    min_ends: dict[str, int] = field(default_factory=dict)
+    subplans: dict[str, MemoryMap] = field(default_factory=dict)
+    line_locations: list[tuple[int, Location]] = field(default_factory=list)
 
     def resize(self, pointer: str, plan: MemoryMap) -> None:
         """Set the size of a piece to the size of its subdivision's plan."""
         size = max(plan.total, CACHE_LINE)
         self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
-        self.inner[pointer] = plan
+        self.subplans[pointer] = plan
 
     def planned(self, lines: list[str], stack_bytes: int = 0) -> tuple[list[str], MemoryMap]:
         """The instructions that compute the address of each piece that the function uses, and the plan of the pieces
         in scratch memory. Small pieces, of `stack_bytes` together, are on the stack instead."""
         spans = lifetimes(lines, {p.pointer: p.line_count for p in self.pieces})
-        for pointer, end in self.held.items():
+        for pointer, end in self.min_ends.items():
             if pointer in spans:
                 spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)
         on_stack = self._on_stack(spans, stack_bytes)
@@ -221,7 +226,7 @@ class ThreadScratch:
             f"  {pointer} = alloca [{size} x i8], align {CACHE_LINE}" for pointer, size in on_stack.items()
         ]
         return entry, subdivide(
-            plan, {k: self.inner[p.pointer] for k, p in enumerate(used) if p.pointer in self.inner}
+            plan, {k: self.subplans[p.pointer] for k, p in enumerate(used) if p.pointer in self.subplans}
         )
 
     def _on_stack(self, used: Container[str], stack_bytes: int) -> dict[str, int]:
@@ -231,9 +236,13 @@ class ThreadScratch:
         on_stack: dict[str, int] = {}
         for p in sorted(self.pieces, key=lambda piece: piece.size):
             stack_bytes -= -(-p.size // CACHE_LINE) * CACHE_LINE if p.pointer in used else 0
-            if p.size > STACK_PIECE or stack_bytes < 0:
+            if p.size > MAX_STACK_PIECE or stack_bytes < 0:
                 break
-            if p.pointer in used and p.is_written and not (p.pointer in self.held or p.pointer in self.inner):
+            if (
+                p.pointer in used
+                and p.is_written
+                and not (p.pointer in self.min_ends or p.pointer in self.subplans)
+            ):
                 on_stack[p.pointer] = p.size
         return on_stack
 
@@ -241,8 +250,11 @@ class ThreadScratch:
         """The live interval of a piece. Large pieces are staggered, so that tiles whose size is a power of two do not
         map to the same cache sets."""
         pad = STAGGER if p.size >= PAGE else 0
-        return Interval(p.name, start, end, p.size, CACHE_LINE, pad, p.loc, self._place(end - 1, p.loc))
+        return Interval(
+            p.name, start, end, p.size, CACHE_LINE, pad, p.loc, self._location_of_line(end - 1, p.loc)
+        )
 
-    def _place(self, line: int, otherwise: Location) -> Location:
-        at = bisect_right(self.places, line, key=lambda place: place[0])
-        return self.places[at - 1][1] if at else otherwise
+    def _location_of_line(self, line: int, default: Location) -> Location:
+        """The source location of a line of the function; `default` before the first recorded location."""
+        position = bisect_right(self.line_locations, line, key=lambda entry: entry[0])
+        return self.line_locations[position - 1][1] if position else default

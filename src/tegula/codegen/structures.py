@@ -4,7 +4,7 @@ with accesses as wide as the alignment allows."""
 from __future__ import annotations
 
 from tegula.codegen.atomics import atomic_element
-from tegula.codegen.scalar import PACKED, Components
+from tegula.codegen.scalar import REGISTER_COMPONENTS, Components
 from tegula.codegen.sites import TABLE_SLOT
 from tegula.codegen.state import State
 from tegula.codegen.text import memory_type, vector_of
@@ -18,8 +18,8 @@ from tegula.ops.structures import (
 from tegula.target import CudaTarget
 from tegula.types import VecType, bool_, components, element_bytes, scalar_of
 
-WIDEST = 16
-"""The widest access on a GPU, in bytes; elements of structures are aligned to their size up to this."""
+MAX_ACCESS_BYTES = 16
+"""The size of the widest access on a GPU, in bytes, and the maximum alignment of elements of structures."""
 
 
 def structure_table(s: State, op: StructureTable) -> Components:
@@ -37,29 +37,39 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
     space = "ptr addrspace(1)" if on_gpu else "ptr"
     pointer = s.code.emit(f"inttoptr i64 {address} to {space}")
     size = scalar.bits // 8
-    max_width = WIDEST // size if on_gpu and element_bytes(t) % WIDEST == 0 and scalar != bool_ else 1
-    if s.code.packs and isinstance(t, VecType) and count in PACKED and scalar != bool_:
-        kind = memory_type(scalar)
-        vector = s.code.emit(f"load <{count} x {kind}>, ptr {pointer}, align {size}, !invariant.load !{{}}")
-        return s.code.unpacked(kind, count, vector)
+    max_width = (
+        MAX_ACCESS_BYTES // size
+        if on_gpu and element_bytes(t) % MAX_ACCESS_BYTES == 0 and scalar != bool_
+        else 1
+    )
+    if s.code.packs and isinstance(t, VecType) and count in REGISTER_COMPONENTS and scalar != bool_:
+        memory_kind = memory_type(scalar)
+        vector = s.code.emit(
+            f"load <{count} x {memory_kind}>, ptr {pointer}, align {size}, !invariant.load !{{}}"
+        )
+        return s.code.unpacked(memory_kind, count, vector)
     values: list[str] = []
     for first in range(0, count, max_width):
-        at = pointer
+        chunk_pointer = pointer
         if first:
-            at = s.code.emit(f"getelementptr i8, {space} {pointer}, i64 {first * size}")
-        kind = vector_of(memory_type(scalar), max_width)
-        loaded = s.code.emit(f"load {kind}, {space} {at}, align {max_width * size}, !invariant.load !{{}}")
+            chunk_pointer = s.code.emit(f"getelementptr i8, {space} {pointer}, i64 {first * size}")
+        memory_kind = vector_of(memory_type(scalar), max_width)
+        loaded = s.code.emit(
+            f"load {memory_kind}, {space} {chunk_pointer}, align {max_width * size}, !invariant.load !{{}}"
+        )
         if scalar == bool_:
             loaded = s.code.emit(f"icmp ne i8 {loaded}, 0")
         if max_width == 1:
             values.append(loaded)
         else:
-            values += [s.code.emit(f"extractelement {kind} {loaded}, i32 {k}") for k in range(max_width)]
+            values += [
+                s.code.emit(f"extractelement {memory_kind} {loaded}, i32 {k}") for k in range(max_width)
+            ]
     return tuple(values)
 
 
 def structure_prefetch(s: State, op: StructurePrefetch) -> None:
-    """Lower `structure.prefetch`; GPUs hide the time of reads by other threads."""
+    """Lower `structure.prefetch`. GPUs ignore prefetches, because other threads hide the latency of reads."""
     if not isinstance(s.target, CudaTarget):
         pointer = s.code.emit(f"inttoptr i64 {s.scalar(op.address)} to ptr")
         s.code.call("prefetch", "p0", "void", f"ptr {pointer}, i32 0, i32 3, i32 1")

@@ -33,7 +33,7 @@ def scalar_type(dtype: DType) -> str:
 
 
 def vector_of(scalar: str, width: int) -> str:
-    """The type of a vector of `width` lanes, or the scalar type if it is 1."""
+    """The type of a vector of `width` lanes; the scalar type for a width of 1."""
     return scalar if width == 1 else f"<{width} x {scalar}>"
 
 
@@ -82,13 +82,14 @@ class Code:
     """The lines of one function, with fresh names for registers and labels.
 
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 correctly, subnormals included.
-    `approximates`: the target has instructions for fast functions. `together`: the functions that emit ops for several
-    float32 numbers at a time, by op. `fences_extremes`: the operands of a minimum or maximum must be hidden from LLVM's
-    analyses. `mark`: the suffix of every instruction. `packs`: the target has vector registers for the components of
-    one value; `packed`: the vector register from which components were read, `read`: these components. `bytes_of`: the
-    vector of four bytes from which a byte was extracted, and the position of the byte. `tables`: the
-    names of read-only data, by contents; `table_space`: their address space; `named`: the names by object;
-    `table_rows`: the rows of tables that are already read, by basic block, table and indices."""
+    `approximates`: the target has instructions that approximate reciprocals and powers of two. `batched_functions`: for
+    an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
+    minimum or maximum must be hidden from LLVM's analyses. `suffix`: text, such as metadata, after every instruction.
+    `packs`: the target has vector registers for the components of one value; `packed`: the vector register that
+    contains the components; `extracted`: all components that were extracted from vector registers. `bytes_of`: for a
+    byte, the vector of four bytes from which the byte was extracted, and its position. `tables`: the names of read-only
+    data, by contents; `table_space`: the address space of tables; `tables_by_object`: the names by object;
+    `table_rows`: the rows of tables that are already loaded, by basic block, table and indices."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -96,26 +97,29 @@ class Code:
         self.approximates = False
         self.packs = False
         self.packed: dict[tuple[str, ...], str] = {}
-        self.read: set[str] = set()
+        self.extracted: set[str] = set()
         self.bytes_of: dict[str, tuple[str, int]] = {}
-        self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
+        self.batched_functions: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
-        self.named: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
+        self.tables_by_object: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
         self.table_space = ""
         self.table_rows: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"
-        self.mark = ""
+        self.suffix = ""
         self._next = 0
 
-    def table(self, dtype: DType, elements: Sequence[float], written: Callable[[], str]) -> str:
-        """The name of read-only data, which is defined once. `written` returns the text of the elements, and is called
-        once for ops that share an object."""
+    def table(self, dtype: DType, elements: Sequence[float], definition: Callable[[], str]) -> str:
+        """The name of read-only data, which is defined once. `definition` returns the type, value and alignment of the
+        data, and is called once for ops that share an object."""
         key = id(elements), dtype
-        if key not in self.named:
-            self.named[key] = elements, self.tables.setdefault(written(), f"@table{len(self.tables)}")
-        return self.named[key][1]
+        if key not in self.tables_by_object:
+            self.tables_by_object[key] = (
+                elements,
+                self.tables.setdefault(definition(), f"@table{len(self.tables)}"),
+            )
+        return self.tables_by_object[key][1]
 
     def table_lines(self) -> str:
         """The definitions of all tables."""
@@ -132,12 +136,12 @@ class Code:
 
     def line(self, text: str) -> None:
         """Append an instruction."""
-        self.lines.append(f"  {text}{self.mark}")
+        self.lines.append(f"  {text}{self.suffix}")
 
     def emit(self, rhs: str) -> str:
         """A new register with the value of an instruction."""
         name = self.fresh()
-        self.lines.append(f"  {name} = {rhs}{self.mark}")
+        self.lines.append(f"  {name} = {rhs}{self.suffix}")
         return name
 
     def unpacked(self, type: str, count: int, vector: str) -> tuple[str, ...]:
@@ -149,10 +153,10 @@ class Code:
     def join(self, parts: tuple[str, ...], vector: str) -> None:
         """Record the vector register whose elements are the components of a value."""
         self.packed[parts] = vector
-        self.read.update(parts)
+        self.extracted.update(parts)
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
-        """A call of a whitelisted intrinsic. `result`: its type, or "void". `args`: its typed operands."""
+        """Call a permitted intrinsic. `result`: the result type, or "void". `args`: the operands with their types."""
         if intrinsic not in INTRINSICS:
             raise InternalError(f"the intrinsic {intrinsic} is not in the list of supported intrinsics")
         text = f"call {result} @llvm.{intrinsic}.{suffix}({args})"
@@ -174,12 +178,12 @@ class Code:
         self.block = label
 
     def jump(self, label: str) -> None:
-        """End the basic block by a jump."""
+        """End the basic block by an unconditional branch."""
         self.line(f"br label %{label}")
 
-    def branch(self, condition: str, then: str, other: str) -> None:
-        """End the basic block by a jump to one of two labels."""
-        self.line(f"br i1 {condition}, label %{then}, label %{other}")
+    def branch(self, condition: str, true_label: str, false_label: str) -> None:
+        """End the basic block by a conditional branch."""
+        self.line(f"br i1 {condition}, label %{true_label}, label %{false_label}")
 
     def phi(self, type: str, *sources: tuple[str, str]) -> str:
         """A phi of values by predecessor block."""
@@ -221,13 +225,13 @@ class Loop:
         """Begin the loop: the header with the index, and the body."""
         code = self.code
         self.head, self.body, self.done = code.label("head"), code.label("body"), code.label("done")
-        before = code.block
+        preheader = code.block
         code.jump(self.head)
         code.define_label(self.head)
         self.index = code.fresh("i")
         self.values = [code.fresh("c") for _ in self.carried]
         self._phis = len(code.lines)
-        self._before = before
+        self._preheader = preheader
         code.line("")
         test = code.emit(f"icmp slt i64 {self.index}, {self.stop}")
         code.branch(test, self.body, self.done)
@@ -236,12 +240,12 @@ class Loop:
     def close(self) -> None:
         """End the loop: the next index, and the jump to the header."""
         code = self.code
-        following = code.emit(f"add nsw i64 {self.index}, {self.step}")
-        last = code.block
+        next_index = code.emit(f"add nsw i64 {self.index}, {self.step}")
+        latch = code.block
         code.line(f"br label %{self.head}{self.metadata}")
-        phis = [f"{self.index} = phi i64 [ {self.start}, %{self._before} ], [ {following}, %{last} ]"]
-        for (type, initial), value, final in zip(self.carried, self.values, self.next, strict=True):
-            phis.append(f"{value} = phi {type} [ {initial}, %{self._before} ], [ {final}, %{last} ]")
+        phis = [f"{self.index} = phi i64 [ {self.start}, %{self._preheader} ], [ {next_index}, %{latch} ]"]
+        for (type, initial), value, next_value in zip(self.carried, self.values, self.next, strict=True):
+            phis.append(f"{value} = phi {type} [ {initial}, %{self._preheader} ], [ {next_value}, %{latch} ]")
         code.lines[self._phis] = "\n".join("  " + p for p in phis)
         self.results = self.values
         code.define_label(self.done)

@@ -1,4 +1,4 @@
-"""Matmuls of tiles: sources of operands, destinations of results, and prefetches for the next step."""
+"""Matmuls of tiles: the memory of operands and results, and prefetches for the next iteration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Source:
     pointer: str
     dtype: DType
     strides: tuple[int | None, int | None]
-    passed: tuple[str, ...] = ()
+    run_time_strides: tuple[str, ...] = ()
 
 
 def matmul(s: State, op: TileMatmul) -> None:
@@ -36,21 +36,25 @@ def matmul(s: State, op: TileMatmul) -> None:
     c = op.c
     t: TileType = op.result.type  # type: ignore[assignment]
     scalar = scalar_of(t.dtype)
-    work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
-    fresh = _is_zero(s, c)
-    if work == scalar and not fresh and _is_last_use(s, c, op):
-        into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.result_memory(op.result, "matmul"))
+    compute_type = scalar if not scalar.is_float or scalar.bits >= 32 else float32
+    has_no_addend = _is_zero(s, c)
+    if compute_type == scalar and not has_no_addend and _is_last_use(s, c, op):
+        result = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.result_memory(op.result, "matmul"))
     else:
-        wide = work != scalar
-        into = s.allocate("wide matmul", work, t.shape) if wide else s.result_memory(op.result, "matmul")
-        if not fresh:
-            _converted(s, tiles.materialise(s, c), into)
-    _multiply(s, op, into, work, accumulate=not fresh)
-    if work != scalar:
-        narrow = s.result_memory(op.result, "matmul")
-        _converted(s, into, narrow)
-        into = narrow
-    s.tiles[op.result] = into
+        needs_conversion = compute_type != scalar
+        result = (
+            s.allocate("wide matmul", compute_type, t.shape)
+            if needs_conversion
+            else s.result_memory(op.result, "matmul")
+        )
+        if not has_no_addend:
+            _copy_converted(s, tiles.materialise(s, c), result)
+    _multiply(s, op, result, compute_type, accumulate=not has_no_addend)
+    if compute_type != scalar:
+        converted = s.result_memory(op.result, "matmul")
+        _copy_converted(s, result, converted)
+        result = converted
+    s.tiles[op.result] = result
 
 
 def _is_zero(s: State, c: Value) -> bool:
@@ -74,16 +78,16 @@ def _is_last_use(s: State, c: Value, op: Op) -> bool:
     return isinstance(owner, TileMatmul | For | While | If) and op.parent is owner.parent
 
 
-def _converted(s: State, source: View, target: View) -> None:
+def _copy_converted(s: State, source: View, target: View) -> None:
     """Copy elements, converting their scalar type."""
-    have, want = scalar_of(source.dtype), scalar_of(target.dtype)
-    width = max(1, s.target.vector_bytes // max(4, have.bits // 8, want.bits // 8))
+    source_type, target_type = scalar_of(source.dtype), scalar_of(target.dtype)
+    width = max(1, s.target.vector_bytes // max(4, source_type.bits // 8, target_type.bits // 8))
     while width > source.shape[-1]:
         width //= 2
 
     def body(index: list[str], w: int) -> None:
         (x,) = s.memory.load_view(source, index, w)
-        s.memory.store_view(target, index, (convert(s.code, x, have, want, w),), w)
+        s.memory.store_view(target, index, (convert(s.code, x, source_type, target_type, w),), w)
 
     sweep(s, source.shape, width, body)
 
@@ -114,36 +118,48 @@ def read_in_place(s: State, op: TileMatmul, position: int) -> bool:
 
 
 def _spec(
-    op: TileMatmul, direct: tuple[bool, ...], transposed: tuple[bool, ...] = (False, False)
+    op: TileMatmul, is_direct: tuple[bool, ...], transposed: tuple[bool, ...] = (False, False)
 ) -> MatmulSpec:
-    """The specification of a matmul. For each operand, `direct`: whether it is read from an array rather than from a
-    packed tile; `transposed`: whether the array contains its transpose."""
+    """The specification of a matmul. For each operand, `is_direct`: whether the operand is read from an array rather
+    than from a packed tile; `transposed`: whether the array contains the transpose of the operand."""
     a, b, c = (v.type for v in (op.a, op.b, op.c))
     assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
     (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)
-    work = acc if not acc.is_float or acc.bits >= 32 else float32
+    compute_type = acc if not acc.is_float or acc.bits >= 32 else float32
     strides = [
-        _from(at_array, of_transpose, row)
-        for at_array, of_transpose, row in zip(direct, transposed, (k, n), strict=True)
+        _operand_strides(at_array, of_transpose, row)
+        for at_array, of_transpose, row in zip(is_direct, transposed, (k, n), strict=True)
     ]
-    return MatmulSpec(m, n, k, scalar_of(a.dtype), scalar_of(b.dtype), work, strides[0], strides[1], (n, 1))
+    return MatmulSpec(
+        m, n, k, scalar_of(a.dtype), scalar_of(b.dtype), compute_type, strides[0], strides[1], (n, 1)
+    )
 
 
-def _from(at_array: bool, transposed: bool, row: int) -> tuple[int | None, int | None]:
-    if not at_array:
-        return row, 1
+def _operand_strides(is_direct: bool, transposed: bool, row_length: int) -> tuple[int | None, int | None]:
+    if not is_direct:
+        return row_length, 1
     return (1, None) if transposed else (None, 1)
 
 
-def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: bool) -> None:
+def _multiply(s: State, op: TileMatmul, result: View, compute_type: DType, accumulate: bool) -> None:
     """Emit the call. If operands are read from arrays, emit two versions, because tiles that cross an array's edge are
     copied first."""
     direct = {
-        v: direct_load for k, v in enumerate((op.a, op.b)) if (direct_load := _direct(s, op, k)) is not None
+        v: direct_load
+        for k, v in enumerate((op.a, op.b))
+        if (direct_load := _direct_load(s, op, k)) is not None
     }
     loads = [load for load, _ in direct.values()]
     if not loads:
-        _call(s, op, [_packed(s, v) for v in (op.a, op.b)], into, work, accumulate, _sources(s, op))
+        _call(
+            s,
+            op,
+            [_from_tile(s, v) for v in (op.a, op.b)],
+            result,
+            compute_type,
+            accumulate,
+            _operand_loads(s, op),
+        )
         return
     code = s.code
     tests = [tile_in_bounds(s, load) for load in loads if needs_bounds(s, load)]
@@ -151,21 +167,31 @@ def _multiply(s: State, op: TileMatmul, into: View, work: DType, accumulate: boo
     for test in tests[1:]:
         ok = code.emit(f"and i1 {ok}, {test}")
     fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
-    others = {v: _packed(s, v) for v in (op.a, op.b) if v not in direct}
+    packed_operands = {v: _from_tile(s, v) for v in (op.a, op.b) if v not in direct}
     code.branch(ok, fast, slow)
     code.define_label(fast)
-    sources = [others[v] if v in others else _from_array(s, *direct[v]) for v in (op.a, op.b)]
-    _call(s, op, sources, into, work, accumulate, _sources(s, op))
+    sources = [
+        packed_operands[v] if v in packed_operands else _from_array(s, *direct[v]) for v in (op.a, op.b)
+    ]
+    _call(s, op, sources, result, compute_type, accumulate, _operand_loads(s, op))
     code.jump(done)
     code.define_label(slow)
     saved = dict(s.tiles)
-    _call(s, op, [others.get(v) or _packed(s, v) for v in (op.a, op.b)], into, work, accumulate, [])
+    _call(
+        s,
+        op,
+        [packed_operands.get(v) or _from_tile(s, v) for v in (op.a, op.b)],
+        result,
+        compute_type,
+        accumulate,
+        [],
+    )
     s.tiles = saved
     code.jump(done)
     code.define_label(done)
 
 
-def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
+def _direct_load(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | None:
     """The load of an operand that the matmul reads from the array, and whether the operand is the load's transpose."""
     load, value = loaded_operand(op, position), (op.a, op.b)[position]
     if load is None or any(v in s.tiles or v not in s.inline for v in (value, load[0].result)):
@@ -173,22 +199,22 @@ def _direct(s: State, op: TileMatmul, position: int) -> tuple[TileLoad, bool] | 
     return load
 
 
-def _sources(s: State, op: TileMatmul) -> list[TileLoad]:
+def _operand_loads(s: State, op: TileMatmul) -> list[TileLoad]:
     """The loads of the same iteration from which the operands are derived: directly, transposed, or through maps."""
     loads: dict[TileLoad, None] = {}
-    open_ = [op.a, op.b]
-    while open_:
-        owner = open_.pop(0).owner
+    worklist = [op.a, op.b]
+    while worklist:
+        owner = worklist.pop(0).owner
         if isinstance(owner, TileLoad) and owner.parent is op.parent:
             array = s.arrays.get(owner.array)
             if array is not None and array.contiguous and len(owner.shape) == 2:
                 loads[owner] = None
         elif isinstance(owner, TilePermute | TileMap):
-            open_.extend(owner.operands)
+            worklist.extend(owner.operands)
     return list(loads)
 
 
-def _packed(s: State, value: Value) -> Source:
+def _from_tile(s: State, value: Value) -> Source:
     if isinstance(value.owner, TilePermute) and value not in s.tiles:
         tiles.tile_permute(s, value.owner)
     view = tiles.materialise(s, value)
@@ -207,43 +233,43 @@ def _call(
     s: State,
     op: TileMatmul,
     sources: list[Source],
-    into: View,
-    work: DType,
+    result: View,
+    compute_type: DType,
     accumulate: bool,
     loads: list[TileLoad],
 ) -> None:
     a, b = sources
     alpha, beta = op.alpha, op.beta
     scaled = not (_is_one(alpha) and (_is_one(beta) or not accumulate))
-    following = [x for x in (_following(s, load) for load in loads) if x is not None]
+    prefetches = [x for x in (_next_region(s, load) for load in loads) if x is not None]
     spec = replace(
         _spec(op, (False, False)), a=a.dtype, b=b.dtype, a_strides=a.strides, b_strides=b.strides, scaled=scaled,
-        c_strides=(into.strides[0], into.strides[1]), accumulate=accumulate, ahead=tuple(x[0] for x in following),
+        c_strides=(result.strides[0], result.strides[1]), accumulate=accumulate, ahead=tuple(x[0] for x in prefetches),
     )  # fmt: skip
-    arguments = [f"ptr {a.pointer}", f"ptr {b.pointer}", f"ptr {into.pointer}"]
+    arguments = [f"ptr {a.pointer}", f"ptr {b.pointer}", f"ptr {result.pointer}"]
     if scaled:
-        t, have = register_type(work, 1), scalar_of(op.result.type.dtype)  # type: ignore[union-attr]
+        t, scalar_type = register_type(compute_type, 1), scalar_of(op.result.type.dtype)  # type: ignore[union-attr]
         factors = [alpha, beta][: 1 + accumulate]
-        arguments += [f"{t} {convert(s.code, s.scalar(v), have, work, 1)}" for v in factors]
-    arguments += [f"i64 {x}" for x in (*a.passed, *b.passed)]
-    for _, pointer, row in following:
+        arguments += [f"{t} {convert(s.code, s.scalar(v), scalar_type, compute_type, 1)}" for v in factors]
+    arguments += [f"i64 {x}" for x in (*a.run_time_strides, *b.run_time_strides)]
+    for _, pointer, row in prefetches:
         arguments += [f"ptr {pointer}", f"i64 {row}"]
-    needed = scratch_bytes(spec, s.target.vector_bytes)
-    scratch = s.allocate("packing", int8, (needed,)).pointer if needed else "null"
+    packing_bytes = scratch_bytes(spec, s.target.vector_bytes)
+    scratch = s.allocate("packing", int8, (packing_bytes,)).pointer if packing_bytes else "null"
     s.code.line(f"call void @{_function(s, spec)}({', '.join([*arguments, f'ptr {scratch}'])})")
 
 
 def _function(s: State, spec: MatmulSpec) -> str:
     """The name of the function for a matmul, whose text is emitted once."""
-    for name, (known, _) in s.matmuls.items():
-        if known == spec:
+    for name, (other_spec, _) in s.matmuls.items():
+        if other_spec == spec:
             return name
     name = f"matmul{len(s.matmuls)}"
     s.matmuls[name] = (spec, emit_matmul(name, spec, s.target.vector_bytes))
     return name
 
 
-def _following(s: State, load: TileLoad) -> tuple[PrefetchRegion, str, str] | None:
+def _next_region(s: State, load: TileLoad) -> tuple[PrefetchRegion, str, str] | None:
     """The region that a load reads in the next iteration of its loop, with its address and row stride in bytes; None
     outside loops and for loop-invariant tiles."""
     loop = load.parent.parent if load.parent is not None else None
@@ -252,14 +278,14 @@ def _following(s: State, load: TileLoad) -> tuple[PrefetchRegion, str, str] | No
     index, step = loop.index, loop.step.owner
     if not isinstance(step, S.Const):
         return None
-    moves = [linear(v)[0].get(index, 0) * step.value for v in load.offset]
-    if not any(moves):
+    distances = [linear(v)[0].get(index, 0) * step.value for v in load.offset]
+    if not any(distances):
         return None
     array = s.arrays[load.array]
-    starts = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
+    starts = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), distances, strict=True)]
     rows, columns = load.shape
-    size = PrefetchRegion(rows, columns * element_bytes(array.dtype))
-    return size, array_pointer(s, array, starts), array.strides[0]
+    region = PrefetchRegion(rows, columns * element_bytes(array.dtype))
+    return region, array_pointer(s, array, starts), array.strides[0]
 
 
 def _is_one(value: Value) -> bool:

@@ -20,7 +20,7 @@ from tegula.codegen.elements import (
 )
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.sweep import Body, guarded, sweep, width_for
 from tegula.codegen.text import constant, register_type, vector_of
 from tegula.codegen.transposes import transposed_copy, transposes
@@ -54,13 +54,13 @@ from tegula.types import (
 )
 
 
-def materialise(s: State, value: Value, into: View | None = None) -> View:
-    """The view of a tile in memory: its existing memory, or `into` or fresh scratch memory, to which the tile is
+def materialise(s: State, value: Value, destination: View | None = None) -> View:
+    """The view of a tile in memory: its existing memory, or `destination` or fresh scratch memory, to which the tile is
     written."""
-    if into is None and value in s.tiles:
+    if destination is None and value in s.tiles:
         return s.tiles[value]
     t: TileType = value.type  # type: ignore[assignment]
-    view = into or s.result_memory(value, "tile")
+    view = destination or s.result_memory(value, "tile")
     if value in s.tiles and s.tiles[value] == view:
         return view
     width = width_for(s, [value], t.shape, (t.dtype,))
@@ -75,15 +75,15 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
                 parts = without_absent(s, value, parts, index, w)
             s.memory.store_view(view, index, parts, w)
 
-        unswitched(s, value, view, lambda dim, at: _swept(s, t.shape, width, body, masked, dim, at))
+        unswitched(s, value, view, lambda dim, at: _sweep_slice(s, t.shape, width, body, masked, dim, at))
 
     guarded(s, [value], [], emit)
-    if into is None:
+    if destination is None:
         s.tiles[value] = view
     return view
 
 
-def _swept(
+def _sweep_slice(
     s: State, shape: tuple[int, ...], width: int, body: Body, masked: bool, dim: int = -1, at: str = ""
 ) -> None:
     """A sweep over a tile, or over the elements with coordinate `at` in dimension `dim`."""
@@ -103,14 +103,14 @@ def store(s: State, op: TileStore) -> None:
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
     width = width_for(s, [value], t.shape, (t.dtype,))
-    absent = t.partial and s.kernel.launch.partial
+    has_absent = t.partial and s.kernel.launch.partial
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
             indices = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
             values = element(s, value, index, w, masked)
-            if masked or absent:
-                _masked_store(s, array, indices, index, values, w, absent)
+            if masked or has_absent:
+                _masked_store(s, array, indices, index, values, w, has_absent)
             else:
                 _plain_store(s, array, indices, values, w)
 
@@ -119,7 +119,9 @@ def store(s: State, op: TileStore) -> None:
     guarded(s, [value], [op], emit)
 
 
-def _plain_store(s: State, array: ArrayAt, indices: list[str], values: Components, width: int) -> None:
+def _plain_store(
+    s: State, array: ArrayDescriptor, indices: list[str], values: Components, width: int
+) -> None:
     pointer, scalar = array_pointer(s, array, indices), scalar_of(array.dtype)
     if width == 1:
         s.memory.store_element(pointer, values, array.dtype)
@@ -133,10 +135,10 @@ def _plain_store(s: State, array: ArrayAt, indices: list[str], values: Component
 
 
 def _store_mask(
-    s: State, array: ArrayAt, indices: list[str], index: list[str], width: int, absent: bool
+    s: State, array: ArrayDescriptor, indices: list[str], index: list[str], width: int, has_absent: bool
 ) -> str:
     mask = column_mask(s, array, indices, width)
-    if absent:
+    if has_absent:
         positions, limit = s.memory.iota(index[-1], width), s.memory.splat_i64(s.present, width)
         in_bounds = s.code.emit(f"icmp slt {vector_of('i64', width)} {positions}, {limit}")
         mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {in_bounds}")
@@ -145,16 +147,16 @@ def _store_mask(
 
 def _masked_store(
     s: State,
-    array: ArrayAt,
+    array: ArrayDescriptor,
     indices: list[str],
     index: list[str],
     values: Components,
     width: int,
-    absent: bool,
+    has_absent: bool,
 ) -> None:
     """Store elements that are in bounds and belong to present lanes."""
     pointer, scalar = array_pointer(s, array, indices), scalar_of(array.dtype)
-    mask = _store_mask(s, array, indices, index, width, absent)
+    mask = _store_mask(s, array, indices, index, width, has_absent)
     if width > 1 and array.contiguous:
         n, vector = len(values), s.memory.interleaved(values, scalar, width)
         if n > 1:
@@ -168,11 +170,11 @@ def _masked_store(
         _emit_if(s, ok, lambda at=at, parts=parts: s.memory.store_element(at, parts, array.dtype))
 
 
-def _emit_if(s: State, condition: str, body: object) -> None:
+def _emit_if(s: State, condition: str, body: Callable[[], object]) -> None:
     then, done = s.code.label("then"), s.code.label("done")
     s.code.branch(condition, then, done)
     s.code.define_label(then)
-    body()  # type: ignore[operator]
+    body()
     s.code.jump(done)
     s.code.define_label(done)
 
@@ -182,7 +184,7 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
-    absent = t.partial and s.kernel.launch.partial
+    has_absent = t.partial and s.kernel.launch.partial
     previous = s.result_memory(op.result, "previous") if s.users.get(op.result) else None
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
@@ -192,12 +194,12 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
         if previous is not None:
             s.memory.store_view(previous, index, zero, 1)
 
-        def act() -> None:
+        def update() -> None:
             old = atomic_element(s.code, op.op, array_pointer(s, array, indices), array.dtype, parts)
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 
-        _emit_if(s, _store_mask(s, array, indices, index, 1, absent), act)
+        _emit_if(s, _store_mask(s, array, indices, index, 1, has_absent), update)
 
     sweep(s, t.shape, 1, body)
     if previous is not None:
@@ -207,7 +209,7 @@ def tile_atomic(s: State, op: TileAtomic) -> None:
 def scatter(s: State, op: ArrayScatter) -> None:
     """Lower `array.scatter`, element by element in row-major order."""
     array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
-    absent = t.partial and s.kernel.launch.partial
+    has_absent = t.partial and s.kernel.launch.partial
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
@@ -215,7 +217,7 @@ def scatter(s: State, op: ArrayScatter) -> None:
             parts = element(s, op.tile, index, 1, masked)
             _emit_if(
                 s,
-                _if_present(s, ok, index, absent),
+                _if_present(s, ok, index, has_absent),
                 lambda: s.memory.store_element(pointer, parts, array.dtype),
             )
 
@@ -228,7 +230,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
     """Lower `array.scatter_atomic` or `array.scatter_cas`, element by element. Previous elements are stored only if
     they are used."""
     array, t = s.arrays[op.array], tile_type(op.tile.type, partial=True)
-    absent = t.partial and s.kernel.launch.partial
+    has_absent = t.partial and s.kernel.launch.partial
     previous = s.result_memory(op.result, "previous") if s.users.get(op.result) else None
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
@@ -239,7 +241,7 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
         if previous is not None:
             s.memory.store_view(previous, index, zero, 1)
 
-        def act() -> None:
+        def update() -> None:
             if expected is not None:
                 old = compare_and_swap_element(s.code, pointer, array.dtype, expected, parts)
             else:
@@ -247,16 +249,16 @@ def scatter_atomic(s: State, op: ArrayScatterAtomic | ArrayScatterCas) -> None:
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 
-        _emit_if(s, _if_present(s, ok, index, absent), act)
+        _emit_if(s, _if_present(s, ok, index, has_absent), update)
 
     sweep(s, t.shape, 1, body)
     if previous is not None:
         s.tiles[op.result] = previous
 
 
-def _if_present(s: State, ok: str, index: list[str], absent: bool) -> str:
+def _if_present(s: State, ok: str, index: list[str], has_absent: bool) -> str:
     """The conjunction of the i1 `ok` and the presence of the element's lane, if lanes may be absent."""
-    if not absent:
+    if not has_absent:
         return ok
     return s.code.emit(f"and i1 {ok}, {s.code.emit(f'icmp slt i64 {index[-1]}, {s.present}')}")
 
@@ -297,11 +299,11 @@ def reduce(s: State, op: TileReduce) -> None:
     t: TileType = value.type  # type: ignore[assignment]
     result = s.result_memory(op.result, "reduced")
     kind = _combiner(op.combine)
-    absent = t.partial and s.kernel.launch.partial
+    has_absent = t.partial and s.kernel.launch.partial
     is_total = axis is None or len(t.shape) == 1
-    if kind is None or components(t.dtype) != 1 or absent:
+    if kind is None or components(t.dtype) != 1 or has_absent:
         view = materialise(s, value)
-        _reduce_generic(s, op.combine, view, t, result, None if is_total else axis, absent)
+        _reduce_generic(s, op.combine, view, t, result, None if is_total else axis, has_absent)
     elif axis is None or is_total or axis == len(t.shape) - 1:
         guarded(s, [value], [], lambda masked: _reduce_rows(s, kind, value, t, result, is_total, masked))
     else:
@@ -317,18 +319,18 @@ def _reduce_rows(
         total = _accumulate(s, kind, value, t, [], masked)
         s.memory.store_view(result, ["0"] * len(result.shape), (total,), 1)
         return
-    keep = len(result.shape) == len(t.shape)
+    keeps_dims = len(result.shape) == len(t.shape)
 
     def body(index: list[str], w: int) -> None:
-        rows = index[:-1] if keep else index
+        rows = index[:-1] if keeps_dims else index
         total = _accumulate(s, kind, value, t, rows, masked)
-        s.memory.store_view(result, [*rows, "0"] if keep else rows, (total,), 1)
+        s.memory.store_view(result, [*rows, "0"] if keeps_dims else rows, (total,), 1)
 
-    sweep(s, (*t.shape[:-1], 1) if keep else t.shape[:-1], 1, body)
+    sweep(s, (*t.shape[:-1], 1) if keeps_dims else t.shape[:-1], 1, body)
 
 
 def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list[str], masked: bool) -> str:
-    """The combination of all elements whose first coordinates are `fixed`, as a scalar."""
+    """The reduction of all elements whose first coordinates are `fixed`, as a scalar."""
     dtype = scalar_of(t.dtype)
     width = width_for(s, [value], t.shape, (t.dtype,))
     if width > 1 and dtype.bits >= 32:
@@ -336,42 +338,46 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
         width = width_for(s, [], t.shape, (t.dtype,))
     outer, n = t.shape[len(fixed) : -1], t.shape[-1]
     full = n // width
-    lanes = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
+    accumulator_count = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
     vt = register_type(dtype, width)
-    sums = [constant(dtype, identity(kind, dtype), width)] * lanes
+    accumulators = [constant(dtype, identity(kind, dtype), width)] * accumulator_count
 
     def combine(a: str, b: str, w: int) -> str:
         return elementwise(s.code, kind([], []), dtype, [a, b], w)
 
     def row(index: list[str], sums: list[str]) -> list[str]:
-        with s.code.loop("0", str(full * width), str(width * lanes), [(vt, x) for x in sums]) as loop:
-            for k in range(lanes):
+        with s.code.loop(
+            "0", str(full * width), str(width * accumulator_count), [(vt, x) for x in sums]
+        ) as loop:
+            for k in range(accumulator_count):
                 at = [*index, s.memory.add(loop.index, str(k * width))]
                 loop.next.append(combine(loop.values[k], element(s, value, at, width, masked)[0], width))
         for at, w in _remaining_pieces(full * width, n, width):
             x = element(s, value, [*index, str(at)], w, masked)[0]
-            wide = _widened(s, x, dtype, w, width, identity(kind, dtype))
+            wide = _pad_vector(s, x, dtype, w, width, identity(kind, dtype))
             loop.results[0] = combine(loop.results[0], wide, width)
         return loop.results
 
-    sums = _nested_rows(s, list(outer), list(fixed), sums, vt, row)
-    while len(sums) > 1:
-        sums = [combine(a, b, width) for a, b in zip(sums[::2], sums[1::2], strict=True)]
-    return _horizontal(s, sums[0], dtype, width, combine)
+    accumulators = _nested_rows(s, list(outer), list(fixed), accumulators, vt, row)
+    while len(accumulators) > 1:
+        accumulators = [
+            combine(a, b, width) for a, b in zip(accumulators[::2], accumulators[1::2], strict=True)
+        ]
+    return _reduce_vector(s, accumulators[0], dtype, width, combine)
 
 
 def _remaining_pieces(at: int, n: int, width: int) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
+    pieces: list[tuple[int, int]] = []
     while at < n:
         while width > n - at:
             width //= 2
-        out.append((at, width))
+        pieces.append((at, width))
         at += width
-    return out
+    return pieces
 
 
-def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: float | int) -> str:
-    """A narrow vector, extended to more elements by `fill`."""
+def _pad_vector(s: State, x: str, dtype: DType, narrow: int, width: int, fill: float | int) -> str:
+    """A vector of `narrow` elements, padded with `fill` to `width` elements."""
     if narrow == width:
         return x
     if narrow == 1:
@@ -387,16 +393,23 @@ def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: floa
 
 
 def _nested_rows(
-    s: State, outer: list[int], index: list[str], sums: list[str], vt: str, row: object
+    s: State,
+    outer: list[int],
+    index: list[str],
+    sums: list[str],
+    vt: str,
+    row: Callable[[list[str], list[str]], list[str]],
 ) -> list[str]:
     if not outer:
-        return row(index, sums)  # type: ignore[operator]
+        return row(index, sums)
     with s.code.loop("0", str(outer[0]), "1", [(vt, x) for x in sums]) as loop:
         loop.next = _nested_rows(s, outer[1:], [*index, loop.index], list(loop.values), vt, row)
     return list(loop.results)
 
 
-def _horizontal(s: State, x: str, dtype: DType, width: int, combine: object) -> str:
+def _reduce_vector(
+    s: State, x: str, dtype: DType, width: int, combine: Callable[[str, str, int], str]
+) -> str:
     while width > 1:
         half = width // 2
         t = register_type(dtype, width)
@@ -410,7 +423,7 @@ def _horizontal(s: State, x: str, dtype: DType, width: int, combine: object) -> 
         if half == 1:
             one = f"<1 x {register_type(dtype, 1)}>"
             low, high = (s.code.emit(f"extractelement {one} {v}, i32 0") for v in (low, high))
-        x, width = combine(low, high, half), half  # type: ignore[operator]
+        x, width = combine(low, high, half), half
     return x
 
 
@@ -419,14 +432,14 @@ def _reduce_columns(
 ) -> None:
     """Reduce along a dimension other than the last: vectors of columns are accumulated over the axis."""
     dtype = scalar_of(t.dtype)
-    keep = len(result.shape) == len(t.shape)
+    keeps_dims = len(result.shape) == len(t.shape)
     width = width_for(s, [value], t.shape, (t.dtype,))
 
     def body(index: list[str], w: int) -> None:
-        others = [*index[:axis], *index[axis + 1 :]] if keep else index
+        outer_index = [*index[:axis], *index[axis + 1 :]] if keeps_dims else index
         start = constant(dtype, identity(kind, dtype), w)
         with s.code.loop("0", str(t.shape[axis]), "1", [(register_type(dtype, w), start)]) as loop:
-            at = [*others[:axis], loop.index, *others[axis:]]
+            at = [*outer_index[:axis], loop.index, *outer_index[axis:]]
             x = element(s, value, at, w, masked)[0]
             loop.next = [elementwise(s.code, kind([], []), dtype, [loop.values[0], x], w)]
         s.memory.store_view(result, index, (loop.results[0],), w)
@@ -434,35 +447,37 @@ def _reduce_columns(
     sweep(s, result.shape, width, body)
 
 
-def _run(s: State, region: Region, args: list[Components]) -> Components:
+def _combine(s: State, region: Region, args: list[Components]) -> Components:
     return run_region(s, region, args, 1)[0] if is_straight(region) else s.run_branching(region, args)[0]
 
 
 def _reduce_generic(
-    s: State, region: Region, view: View, t: TileType, result: View, axis: int | None, absent: bool
+    s: State, region: Region, view: View, t: TileType, result: View, axis: int | None, has_absent: bool
 ) -> None:
-    """Reduce by any region, element by element, starting with the first element."""
+    """Reduce by an arbitrary region, element by element, starting with the first element."""
     axes = range(len(t.shape)) if axis is None else [axis]
     fixed = [d for d in range(len(t.shape)) if d not in axes]
-    keep = len(result.shape) == len(t.shape) and axis is not None
+    keeps_dims = len(result.shape) == len(t.shape) and axis is not None
 
     def body(index: list[str], w: int) -> None:
-        others = (
-            iter([i for d, i in enumerate(index) if not keep or d != axis]) if axis is not None else iter([])
+        outer_index = (
+            iter([i for d, i in enumerate(index) if not keeps_dims or d != axis])
+            if axis is not None
+            else iter([])
         )
-        at = ["0" if d in axes else next(others) for d in range(len(t.shape))]
+        at = ["0" if d in axes else next(outer_index) for d in range(len(t.shape))]
         s.memory.store_view(result, index, s.memory.load_view(view, at, 1), 1)
-        _fold(s, region, view, t, at, list(axes), result, index, absent)
+        _fold(s, region, view, t, at, list(axes), result, index, has_absent)
 
     sweep(s, result.shape if fixed else (1,) * len(result.shape), 1, body)
 
 
 def _fold(
     s: State, region: Region, view: View, t: TileType, at: list[str], axes: list[int], result: View,
-    indices: list[str], absent: bool,
+    result_index: list[str], has_absent: bool,
 ) -> None:  # fmt: skip
-    """Combine all elements along `axes` except the first into `result[where]`."""
-    lengths = [s.present if absent and d == len(t.shape) - 1 else str(t.shape[d]) for d in axes]
+    """Combine all elements along `axes` except the first into `result[result_index]`."""
+    lengths = [s.present if has_absent and d == len(t.shape) - 1 else str(t.shape[d]) for d in axes]
 
     def nest(depth: int, index: list[str], first: str) -> None:
         if depth == len(axes):
@@ -475,17 +490,17 @@ def _fold(
             nest(depth + 1, following, s.code.emit(f"and i1 {first}, {is_first}"))
 
     def step(index: list[str]) -> None:
-        old, new = s.memory.load_view(result, indices, 1), s.memory.load_view(view, index, 1)
-        s.memory.store_view(result, indices, _run(s, region, [old, new]), 1)
+        old, new = s.memory.load_view(result, result_index, 1), s.memory.load_view(view, index, 1)
+        s.memory.store_view(result, result_index, _combine(s, region, [old, new]), 1)
 
     nest(0, at, "true")
 
 
-def _repacked(s: State, value: Value, view: View) -> View:
+def _pack(s: State, value: Value, view: View) -> View:
     t: TileType = value.type  # type: ignore[assignment]
-    fresh = s.allocate("packed", t.dtype, t.shape)
-    sweep(s, t.shape, 1, lambda i, w: s.memory.store_view(fresh, i, s.memory.load_view(view, i, 1), 1))
-    return reshaped(fresh, (t.size,))
+    packed = s.allocate("packed", t.dtype, t.shape)
+    sweep(s, t.shape, 1, lambda i, w: s.memory.store_view(packed, i, s.memory.load_view(view, i, 1), 1))
+    return reshaped(packed, (t.size,))
 
 
 # Rearranging ---------------------------------------------------------------------------------------------------------
@@ -505,11 +520,11 @@ def tile_permute(s: State, op: TilePermute) -> None:
 
 
 def tile_reshape(s: State, op: TileReshape) -> None:
-    """Lower `tile.reshape`: a view of the source, which is packed first if it is not."""
+    """Lower `tile.reshape`: a view of the source, or of a packed copy of a strided source."""
     source = materialise(s, op.tile)
     shape = tuple(op.shape)
     if not source.packed:
-        flat = _repacked(s, op.tile, source)
+        flat = _pack(s, op.tile, source)
         s.tiles[op.result] = reshaped(flat, shape)
         return
     s.tiles[op.result] = reshaped(source, shape)
@@ -519,7 +534,7 @@ def gather(s: State, op: Op) -> None:
     """Lower `tile.gather`: negative indices count from the end, and an index out of bounds gives 0. Slices with more
     than one element in the last dimension are copied by vectors."""
     assert isinstance(op, TileGather)
-    source, picks, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
+    source, index_view, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
     result_type = tile_type(op.result.type, partial=True)
     view, n = s.result_memory(op.result, "gathered"), source.shape[axis]
     scalar = scalar_of(result_type.dtype)
@@ -530,17 +545,19 @@ def gather(s: State, op: Op) -> None:
     from tegula.codegen.convert import convert
 
     def body(index: list[str], w: int) -> None:
-        raw = s.memory.load_view(picks, [index[axis]], 1)[0]
-        wide = convert(code, raw, scalar_of(picks.dtype), int64, 1)
-        negative = code.emit(f"icmp slt i64 {wide}, 0")
-        at = code.emit(f"select i1 {negative}, i64 {code.emit(f'add i64 {wide}, {n}')}, i64 {wide}")
+        loaded_index = s.memory.load_view(index_view, [index[axis]], 1)[0]
+        wide_index = convert(code, loaded_index, scalar_of(index_view.dtype), int64, 1)
+        negative = code.emit(f"icmp slt i64 {wide_index}, 0")
+        row = code.emit(
+            f"select i1 {negative}, i64 {code.emit(f'add i64 {wide_index}, {n}')}, i64 {wide_index}"
+        )
         s.memory.store_view(view, index, (constant(scalar, 0, w),) * components(result_type.dtype), w)
 
         def copy() -> None:
-            indices = [*index[:axis], at, *index[axis + 1 :]]
-            s.memory.store_view(view, index, s.memory.load_view(source, indices, w), w)
+            source_index = [*index[:axis], row, *index[axis + 1 :]]
+            s.memory.store_view(view, index, s.memory.load_view(source, source_index, w), w)
 
-        _emit_if(s, code.emit(f"icmp ult i64 {at}, {n}"), copy)
+        _emit_if(s, code.emit(f"icmp ult i64 {row}, {n}"), copy)
 
     sweep(s, result_type.shape, width, body)
     s.tiles[op.result] = view
@@ -583,10 +600,10 @@ def from_lanes(s: State, op: TileFromLanes) -> None:
         s.tiles[op.result] = view
         return
     strides: list[int] = []
-    step = n
+    stride = n
     for extent in reversed(result_type.shape[:-1]):
-        strides.insert(0, step)
-        step *= extent
+        strides.insert(0, stride)
+        stride *= extent
     s.tiles[op.result] = View(view.pointer, result_type.dtype, result_type.shape, (*strides, 1))
 
 
@@ -594,15 +611,13 @@ def _from_grid(s: State, op: TileFromLanes) -> None:
     result, scalar = s.result_memory(op.result, "tile"), scalar_of(op.value.type)  # type: ignore[arg-type]
     zero = (constant(scalar, 0),) * components(op.value.type)  # type: ignore[arg-type]
     with s.code.loop("0", str(s.block_dim)) as loop:
-        elements = (
+        is_present = (
             "true"
             if s.present == str(s.block_dim)
             else s.code.emit(f"icmp ult i64 {loop.index}, {s.present}")
         )
-        parts = _selected_elements(
-            s, elements, lambda: _lane_components(s, op.value, loop.index), zero, scalar
-        )
-        for (at, ok), x in zip(_grid_places(s, result.shape, op.grid, loop.index), parts, strict=True):
+        parts = _load_if(s, is_present, lambda: _lane_components(s, op.value, loop.index), zero, scalar)
+        for (at, ok), x in zip(_grid_coordinates(s, result.shape, op.grid, loop.index), parts, strict=True):
 
             def write(at: list[str] = at, x: str = x) -> None:
                 s.memory.store_view(result, at, (x,), 1)
@@ -614,7 +629,7 @@ def _from_grid(s: State, op: TileFromLanes) -> None:
     s.tiles[op.result] = result
 
 
-def _grid_places(
+def _grid_coordinates(
     s: State, shape: tuple[int, ...], grid: tuple[int, ...], lane: str
 ) -> list[tuple[list[str], str]]:
     """The coordinates of each element of a lane of a grid, and whether the element is in the tile."""
@@ -635,16 +650,16 @@ def _grid_places(
     return grid_elements
 
 
-def _selected_elements(
-    s: State, ok: str, default: Callable[[], Components], otherwise: Components, dtype: DType
+def _load_if(
+    s: State, ok: str, load: Callable[[], Components], otherwise: Components, dtype: DType
 ) -> Components:
-    """The components that `default` returns if a condition holds, else `otherwise`, without a read."""
+    """The components that `load` reads if the i1 `ok` is true, else `otherwise`, without an access to memory."""
     if ok == "true":
-        return default()
+        return load()
     then, done, before = s.code.label("then"), s.code.label("done"), s.code.block
     s.code.branch(ok, then, done)
     s.code.define_label(then)
-    parts = default()
+    parts = load()
     last = s.code.block
     s.code.jump(done)
     s.code.define_label(done)
@@ -670,8 +685,8 @@ def to_lanes(s: State, op: TileToLanes) -> None:
         zero = (constant(scalar_of(t), 0),)
         with s.code.loop("0", str(s.block_dim)) as loop:
             values = [
-                _selected_elements(s, ok, lambda at=at: s.memory.load_view(source, at, 1), zero, scalar_of(t))
-                for at, ok in _grid_places(s, source.shape, op.grid, loop.index)
+                _load_if(s, ok, lambda at=at: s.memory.load_view(source, at, 1), zero, scalar_of(t))
+                for at, ok in _grid_coordinates(s, source.shape, op.grid, loop.index)
             ]
             s.memory.store_view(view, [loop.index], tuple(x for parts in values for x in parts), 1)
         s.lanes[op.result] = view
@@ -755,12 +770,12 @@ def stack_pop(s: State, op: StackPop) -> None:
         s.memory.store_view(values, [loop.index], zero, 1)
         s.memory.store_view(slots, [loop.index], (top,), 1)
 
-        def take() -> None:
+        def pop() -> None:
             at = [code.emit(f"zext i32 {top} to i64")]
             s.memory.store_view(values, [loop.index], s.memory.load_view(view, at, 1), 1)
             code.line(f"store i32 {top}, ptr {count}, align 4")
 
-        _emit_if(s, code.emit(f"icmp sgt i32 {n}, 0"), take)
+        _emit_if(s, code.emit(f"icmp sgt i32 {n}, 0"), pop)
     s.lanes[op.results[0]], s.lanes[op.results[1]] = values, slots
 
 

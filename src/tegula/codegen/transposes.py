@@ -1,4 +1,4 @@
-"""Copies of tiles whose rows are columns of memory: squares are transposed in registers."""
+"""Transposing copies of tiles, whose squares are transposed in registers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ def transposes(source: View, target: View) -> bool:
     """Whether rows of the target are columns of the source: adjacent elements of the target's last dimension are not
     adjacent in the source, whose adjacent elements are along another dimension."""
     return (
-        components(source.dtype) == 1 and not source.contiguous and target.contiguous and _along(source) >= 0
+        components(source.dtype) == 1
+        and not source.contiguous
+        and target.contiguous
+        and _adjacent_dim(source) >= 0
     )
 
 
-def _along(source: View) -> int:
+def _adjacent_dim(source: View) -> int:
     """The dimension along which the elements of a view are adjacent; -1 if there is none."""
     candidates = [d for d, n in enumerate(source.shape[:-1]) if n > 1 and source.strides[d] == 1]
     return candidates[-1] if candidates else -1
@@ -27,7 +30,7 @@ def _along(source: View) -> int:
 def transposed_copy(s: State, source: View, target: View, width: int) -> None:
     """Copy a tile in squares of `width` x `width` elements. The last square overlaps the one before if `width` does not
     divide a length."""
-    along, last = _along(source), len(source.shape) - 1
+    along, last = _adjacent_dim(source), len(source.shape) - 1
     rows, depth = source.shape[along], width
     while depth > rows:
         depth //= 2
@@ -43,7 +46,7 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
             return s.memory.load(s.memory.at(source, at(0, n)), scalar_of(source.dtype), depth)
 
         vectors = [
-            joined(s, scalar_of(source.dtype), [piece(n) for n in range(k, width, depth)], depth)
+            concatenated(s, scalar_of(source.dtype), [piece(n) for n in range(k, width, depth)], depth)
             for k in range(depth)
         ]
         for k, vector in enumerate(transposed_squares(s, scalar_of(source.dtype), vectors, width)):
@@ -75,7 +78,7 @@ def starts_of_pieces(s: State, length: int, step: int) -> Iterator[str]:
         )
 
 
-def joined(s: State, scalar: DType, vectors: list[str], width: int) -> str:
+def concatenated(s: State, scalar: DType, vectors: list[str], width: int) -> str:
     """The concatenation of vectors."""
     t = register_type(scalar, 1)
     while len(vectors) > 1:

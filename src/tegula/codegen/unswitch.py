@@ -1,6 +1,6 @@
 """Unswitching of selects whose condition varies along one dimension of a tile only: a branch for each index of this
-dimension replaces the select. Only the selected operand is computed, and no code is emitted where a tile keeps its
-elements."""
+dimension replaces the select. Only the selected operand is computed, and no code is emitted if the selected operand is
+already in the destination."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def unswitched(s: State, value: Value, view: View, sweep: Sweep) -> None:
     conditions = _conditions(s, value)
     rank = len(view.shape)
     dims = {d for _, d in conditions}
-    if s.kernel is not s.side_by_side.kernel or len(dims) != 1 or len(conditions) > MAX_CONDITIONS:
+    if s.kernel is not s.vectorised.kernel or len(dims) != 1 or len(conditions) > MAX_CONDITIONS:
         sweep(-1, "")
         return
     (dim,) = dims
@@ -41,18 +41,18 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
     """Branch on the first unknown condition, until all conditions are known."""
     unswitchable = next(iter(_conditions(s, value)), None)
     if unswitchable is None:
-        resolved = _resolved(s, value)
+        resolved = _resolve(s, value)
         if not (resolved in s.tiles and s.tiles[resolved] == view):
             emit()
         return
     condition, _ = unswitchable
     code = s.code
     (holds,) = element(s, condition, index, 1, False)
-    yes, no, done = code.label("yes"), code.label("no"), code.label("either")
-    code.branch(holds, yes, no)
+    true_label, false_label, done = code.label("yes"), code.label("no"), code.label("either")
+    code.branch(holds, true_label, false_label)
     same = [c for c, _ in _conditions(s, value) if _equal_conditions(s, c, condition)]
     before = dict(s.assumed)
-    for label, known in ((yes, True), (no, False)):
+    for label, known in ((true_label, True), (false_label, False)):
         code.define_label(label)
         s.assumed = {**before, **dict.fromkeys(same, known)}
         _branch(s, value, view, index, emit)
@@ -61,37 +61,37 @@ def _branch(s: State, value: Value, view: View, index: list[str], emit: Callable
     code.define_label(done)
 
 
-def _resolved(s: State, value: Value) -> Value:
+def _resolve(s: State, value: Value) -> Value:
     """The tile that equals a value under the known conditions."""
     op = fused(s, value)
     operand = known_operand(s, op) if op is not None else None
-    return value if operand is None or not isinstance(operand.type, TileType) else _resolved(s, operand)
+    return value if operand is None or not isinstance(operand.type, TileType) else _resolve(s, operand)
 
 
 def _conditions(s: State, value: Value) -> list[tuple[Value, int]]:
     """The unknown conditions in the computation of a tile that vary along one dimension only, with this dimension,
     outer selects first."""
-    return list(dict.fromkeys(_walk(s, value)))
+    return list(dict.fromkeys(_unknown_conditions(s, value)))
 
 
-def _walk(s: State, value: Value) -> Iterator[tuple[Value, int]]:
+def _unknown_conditions(s: State, value: Value) -> Iterator[tuple[Value, int]]:
     op = fused(s, value)
     if not isinstance(op, TileMap):
         return
     operand = known_operand(s, op)
     if operand is not None:
         if isinstance(operand.type, TileType):
-            yield from _walk(s, operand)
+            yield from _unknown_conditions(s, operand)
         return
     inputs = [v for v in op.inputs if isinstance(v.type, TileType)]
     if is_select(op):
-        condition, yes, no = select_operands(op)
+        condition, true_operand, false_operand = select_operands(op)
         dim = _varying_dim(s, condition) if isinstance(condition.type, TileType) else None
         if dim is not None:
             yield condition, dim
-            inputs = [v for v in (yes, no) if isinstance(v.type, TileType)]
+            inputs = [v for v in (true_operand, false_operand) if isinstance(v.type, TileType)]
     for v in inputs:
-        yield from _walk(s, v)
+        yield from _unknown_conditions(s, v)
 
 
 def _shape(tile: Value) -> tuple[int, ...]:
@@ -100,12 +100,12 @@ def _shape(tile: Value) -> tuple[int, ...]:
 
 
 def _varying_dim(s: State, value: Value) -> int | None:
-    """The only dimension along which an inlined tile varies; None for other tiles."""
+    """The dimension along which an inlined tile varies, if there is exactly one and it is not the last; else None."""
     op, shape = fused(s, value), _shape(value)
     if isinstance(op, TileBroadcast):
         source = _shape(op.tile)
-        long = [d + len(shape) - len(source) for d, n in enumerate(source) if n > 1]
-        return long[0] if len(long) == 1 and long[0] < len(shape) - 1 else None
+        long_dims = [d + len(shape) - len(source) for d, n in enumerate(source) if n > 1]
+        return long_dims[0] if len(long_dims) == 1 and long_dims[0] < len(shape) - 1 else None
     if isinstance(op, TileMap):
         dims = {_varying_dim(s, v) for v in op.inputs if isinstance(v.type, TileType)}
         return dims.pop() if len(dims) == 1 else None
@@ -113,20 +113,18 @@ def _varying_dim(s: State, value: Value) -> int | None:
 
 
 def _equal_conditions(s: State, a: Value, b: Value) -> bool:
-    """Whether two conditions are computed alike from the same values."""
+    """Whether two conditions are the same expression of the same values."""
     if a is b:
         return True
-    first, other = fused(s, a), fused(s, b)
-    if isinstance(first, TileBroadcast) and isinstance(other, TileBroadcast):
-        return first.shape == other.shape and _same_source(first.tile, other.tile)
-    if not (isinstance(first, TileMap) and isinstance(other, TileMap)) or len(first.inputs) != len(
-        other.inputs
-    ):
+    op_a, op_b = fused(s, a), fused(s, b)
+    if isinstance(op_a, TileBroadcast) and isinstance(op_b, TileBroadcast):
+        return op_a.shape == op_b.shape and _same_source(op_a.tile, op_b.tile)
+    if not (isinstance(op_a, TileMap) and isinstance(op_b, TileMap)) or len(op_a.inputs) != len(op_b.inputs):
         return False
-    pairs = zip(first.function.walk(), other.function.walk(), strict=False)
-    if len(list(first.function.walk())) != len(list(other.function.walk())):
+    pairs = zip(op_a.function.walk(), op_b.function.walk(), strict=False)
+    if len(list(op_a.function.walk())) != len(list(op_b.function.walk())):
         return False
-    numbers = {v: k for k, v in enumerate(first.elements)}, {v: k for k, v in enumerate(other.elements)}
+    numbers = {v: k for k, v in enumerate(op_a.elements)}, {v: k for k, v in enumerate(op_b.elements)}
     for x, y in pairs:
         if not x.is_like(y) or [numbers[0].get(v) for v in x.operands] != [
             numbers[1].get(v) for v in y.operands
@@ -137,7 +135,7 @@ def _equal_conditions(s: State, a: Value, b: Value) -> bool:
     return all(
         p is q
         or (isinstance(p.type, TileType) and isinstance(q.type, TileType) and _equal_conditions(s, p, q))
-        for p, q in zip(first.inputs, other.inputs, strict=True)
+        for p, q in zip(op_a.inputs, op_b.inputs, strict=True)
     )
 
 
@@ -145,7 +143,7 @@ def _same_source(a: Value, b: Value) -> bool:
     """Whether two tiles are equal up to dimensions of length 1."""
     if a is b:
         return True
-    first, other = a.owner, b.owner
-    if not isinstance(first, TileReshape) or not isinstance(other, TileReshape) or first.shape != other.shape:
+    op_a, op_b = a.owner, b.owner
+    if not isinstance(op_a, TileReshape) or not isinstance(op_b, TileReshape) or op_a.shape != op_b.shape:
         return False
-    return _same_source(first.tile, other.tile)
+    return _same_source(op_a.tile, op_b.tile)

@@ -2,6 +2,6 @@
 the launching thread sets its fields. Launches import this file without the rest of code generation."""
 
 WATCH_BYTES = 64
-DUE, LOOK, SELF = -64, -48, -8
-"""Byte offsets of the watch relative to the scratch memory: the time of the next poll (0: immediately), the function to
-call, and the address of the scratch memory."""
+DUE, POLL_FUNCTION, SCRATCH = -64, -48, -8
+"""The byte offsets of fields of the watch, relative to the scratch memory: the clock value from which on a poll is due
+(0: immediately), the poll function, and the address of the scratch memory."""

@@ -137,7 +137,9 @@ def _assemble(
     check_memory(code.shared, target.shared_per_block, target.arch)
     scheduled = verdict.status != NO_SCHEDULE
     require = partial(emitted.require, kernel=kernel) if scheduled else None
-    code_object = assembled(code.text, target, code.waiting, require, code.cta_bytes, code.held)
+    code_object = assembled(
+        code.text, target, code.occupancy_threads, require, code.cta_bytes, code.tile_registers
+    )
     if not code_object.is_ptx:
         code.check_registers(code_object.registers)
     return Built(code, code_object, verdict, compilation.schedule)

@@ -60,7 +60,7 @@ class Inspection:
         copied_lines = sorted({loc.chain()[-1].line for loc in self.code.copies})
         location = f" (loops in lines {', '.join(map(str, copied_lines))})" if copied_lines else ""
         lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{location}")
-        vector_blocks = self.code.together
+        vector_blocks = self.code.vectorised
         if vector_blocks.kernel is not None:
             lines.append(f"blocks side by side in vector registers: {vector_blocks.lanes}")
         elif vector_blocks.reason:
@@ -105,8 +105,8 @@ class CudaInspection:
         lines += self.matmuls
         lines.append(f"schedule: {self.verdict.report()}")
         lines.append(f"threads per block: {self.code.threads}")
-        if self.code.together > 1:
-            lines.append(f"blocks per CTA: up to {self.code.together * self.code.per_warp}")
+        if self.code.max_warps > 1:
+            lines.append(f"blocks per CTA: up to {self.code.max_warps * self.code.per_warp}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
         )

@@ -12,7 +12,7 @@ from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_i
 from tegula.codegen.gpu.control import emit_if, run_conditionally, select_branch
 from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
-from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.text import memory_type, register_type, vector_of
 from tegula.ir import TileAccess, Value
 from tegula.layout import Layout, blocked
@@ -139,7 +139,7 @@ def _indices(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list
     return [s.memory.add(o, i) for o, i in zip(offsets(s, op), s.index(layout, register), strict=True)]
 
 
-def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
+def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor) -> Callable[[int], str]:
     """A function from a register index to an i1 or "true": whether the register's element is in bounds.
 
     The array's bounds relative to the thread's first element are compared with the register's constant offset, so that
@@ -189,7 +189,7 @@ def _partial(tile: Value) -> bool:
     return tile.type.partial
 
 
-def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
+def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor) -> int:
     """The number of scalars of one access: the maximum for which the layout has adjacent elements and the array's
     alignment is sufficient."""
     if components(array.dtype) != 1 or not array.contiguous:
@@ -204,7 +204,7 @@ def _width(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
     return width
 
 
-def _scalars_per_access(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt) -> int:
+def _scalars_per_access(s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor) -> int:
     """The number of scalars of one access, like `_width`; elements whose number of components is a power of two have
     one access."""
     component_count, scalar = components(array.dtype), scalar_of(array.dtype)
@@ -229,7 +229,7 @@ def _scalars_per_access(s: GpuState, op: TileAccess, layout: Layout, array: Arra
     return elements * component_count
 
 
-def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayAt, width: int) -> str:
+def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDescriptor, width: int) -> str:
     """Whether the tile is in bounds and aligned for accesses of `width` scalars: a uniform i1, or "true"."""
     ok = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
     if width > 1:
@@ -244,7 +244,9 @@ def _first_registers(layout: Layout, width: int) -> Iterator[int]:
     yield from range(0, layout.register_count, width)
 
 
-def _pointers(s: GpuState, op: TileAccess, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
+def _pointers(
+    s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor, width: int
+) -> dict[int, str]:
     """The address of each access, by the access's first register.
 
     Addresses in one of the last `MAX_ROW_ADDRESSES` rows are the row's first address plus a constant, which is part of
@@ -449,7 +451,7 @@ def _start_copies(s: GpuState, op: AsyncCopy) -> None:
     )
 
 
-def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) -> None:
+def _copy_elements(s: GpuState, access: TileAccess, array: ArrayDescriptor, view: View) -> None:
     """Copy a tile element by element in a loop, with adjacent threads copying adjacent elements. If the loop were
     unrolled, the addresses would take more registers than the elements."""
     none, types = (
@@ -475,7 +477,7 @@ def _copy_elements(s: GpuState, access: TileAccess, array: ArrayAt, view: View) 
         memory.store_view(view, index, tuple(values), 1)
 
 
-def _is_in_bounds(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayAt) -> str:
+def _is_in_bounds(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: ArrayDescriptor) -> str:
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
         fits = s.code.emit(f"icmp sle i64 {offset}, {s.code.emit(f'sub i64 {length}, {n}')}")
@@ -483,7 +485,7 @@ def _is_in_bounds(s: GpuState, op: TileAccess, shape: tuple[int, ...], array: Ar
     return ok
 
 
-def _bytes_in_bounds(s: GpuState, indices: list[str], array: ArrayAt, width: int) -> str:
+def _bytes_in_bounds(s: GpuState, indices: list[str], array: ArrayDescriptor, width: int) -> str:
     """The number of bytes of an access that are in bounds, an i32."""
     code, size = s.code, element_bytes(array.dtype)
     ok = code.emit(f"icmp sge i64 {indices[-1]}, 0")
@@ -498,7 +500,7 @@ def _bytes_in_bounds(s: GpuState, indices: list[str], array: ArrayAt, width: int
 def _copy_piece(
     s: GpuState,
     layout: Layout,
-    array: ArrayAt,
+    array: ArrayDescriptor,
     view: View,
     width: int,
     r: int,

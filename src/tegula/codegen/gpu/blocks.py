@@ -98,7 +98,7 @@ def for_blocks(s: GpuState, act: Callable[[], None]) -> None:
         act()
         return
     threads = s.kernel.launch.block_dim
-    count = s.first(f"udiv i64 {s.first(f'add i64 {s.launched}, {threads - 1}')}, {threads}")
+    count = s.first(f"udiv i64 {s.first(f'add i64 {s.thread_count}, {threads - 1}')}, {threads}")
     if s.block_lanes == WARP:
         for_warps(s, s.first(f"icmp ult i64 %block, {count}"), act)
         return
@@ -124,7 +124,7 @@ def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:
         for length in _scaled_grid(s, [*s.dims[:-1]], op.scale, "i64"):
             end = s.code.emit(f"mul i64 {end}, {length}")
     else:
-        end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
+        end = s.code.emit(f"udiv i64 {s.thread_count}, {s.kernel.launch.block_dim}")
     ctas = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
     step = s.code.emit(f"zext nneg i32 {ctas} to i64")
     if s.together > 1:

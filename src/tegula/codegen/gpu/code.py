@@ -16,8 +16,9 @@ class GpuCode:
     kernel has matmuls, whose operands benefit from many registers. `maps`: the tensor maps that follow the arguments.
     `budgets`: the registers per thread of each warp group, if roles change them; each thread then starts with
     `start_registers`, and the code must be assembled for exactly this number. `clustered`: whether the kernel is
-    launched in 2-CTA clusters. `together`: the maximum number of warps of a CTA, each of which runs `per_warp` separate
-    blocks with `part_bytes` of shared memory; the second dimension of the CTA numbers the warps."""
+    launched in 2-CTA clusters. `max_warps`: the maximum number of warps of a CTA, each of which runs `per_warp`
+    separate blocks with `part_bytes` of shared memory; the second dimension of the CTA numbers the warps.
+    `tile_registers`: the registers of tiles that each thread holds while it extracts lines from the tiles."""
 
     text: str
     shared: MemoryMap
@@ -28,21 +29,21 @@ class GpuCode:
     start_registers: int = 0
     budgets: tuple[int, ...] = ()
     clustered: bool = False
-    together: int = 1
+    max_warps: int = 1
     per_warp: int = 1
     part_bytes: int = 0
-    held: int = 0
+    tile_registers: int = 0
 
     @property
-    def waiting(self) -> int:
-        """The threads per CTA of a kernel that mostly waits for memory, for which occupancy matters more than
-        registers; 0 for other kernels."""
-        return 0 if self.multiplies or self.budgets else self.threads * self.together
+    def occupancy_threads(self) -> int:
+        """The threads per CTA of a kernel that is bound by memory latency, for which occupancy matters more than
+        registers per thread; 0 for other kernels."""
+        return 0 if self.multiplies or self.budgets else self.threads * self.max_warps
 
     @property
     def cta_bytes(self) -> int:
         """The bytes of dynamic shared memory of a CTA with the maximum number of blocks."""
-        return self.shared_bytes * self.together
+        return self.shared_bytes * self.max_warps
 
     def check_registers(self, assembled: int) -> None:
         """Raise InternalError if the roles cannot change the number of registers of code that was assembled for

@@ -47,7 +47,7 @@ from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import printed_tiles
-from tegula.codegen.storage import FAR, ArrayAt, SwizzledView, View
+from tegula.codegen.storage import FAR, ArrayDescriptor, SwizzledView, View
 from tegula.codegen.text import register_type
 from tegula.codegen.unused import without_unused
 from tegula.ir import Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
@@ -200,7 +200,7 @@ class _Walk:
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
         s.code.table_space = f"{GLOBAL} "
-        s.code.together = batched_functions(s.rolled)
+        s.code.batched_functions = batched_functions(s.rolled)
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class _Walk:
         for _ in range(s.kernel.launch.ndim):
             s.dims.append(self._slot(at))
             at += 8
-        s.launched = self._slot(at)
+        s.thread_count = self._slot(at)
         s.code.entry.append(f"  %report.at = getelementptr i8, ptr %args, i64 {at + 8}")
         s.code.entry.append("  %report = load ptr, ptr %report.at, align 8")
 
@@ -242,7 +242,7 @@ class _Walk:
             strides = tuple(self._slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
             access = s.kernel.access[s.kernel.params.index(value)]
             is_packed = access is not None and access.contiguous
-            s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, is_packed, name)
+            s.arrays[value] = ArrayDescriptor(pointer, t.dtype, shape, strides, is_packed, name)
             return at + 8 * (1 + 2 * t.ndim)
         pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at}")
         s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]
@@ -253,7 +253,7 @@ class _Walk:
         if not s.kernel.launch.partial:
             return str(n)
         first_thread = s.first(f"mul i64 %block, {n}")
-        remaining = s.first(f"sub i64 {s.launched}, {first_thread}")
+        remaining = s.first(f"sub i64 {s.thread_count}, {first_thread}")
         return s.first(f"call i64 @llvm.smin.i64(i64 {remaining}, i64 {n})")
 
     def region(self, region: Region) -> None:
@@ -268,7 +268,7 @@ class _Walk:
         s.loc = op.loc
         s.noted = f" // op {s.numbers[op]}" if isinstance(op, Synchronising) and op in s.numbers else ""
         if s.line_table:
-            self.code.mark = s.line_table.mark(op.loc)
+            self.code.suffix = s.line_table.mark(op.loc)
         if isinstance(op, TileAccess) and (op.aligned or (s.debug and not op.bounds_check)):
             promised = _between_array_and_registers(op)
             emit_if(s, self._first_lane(), lambda: check_access(s, promised))

@@ -153,7 +153,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
         "overlaps": target.overlaps_launches,
         "clustered": code.clustered,
         "numbers_blocks": uses_block_numbers(kernel),
-        "warps_per_cta": code.together,
+        "warps_per_cta": code.max_warps,
         "blocks_per_warp": code.per_warp,
     }
     return Entry(metadata, cubin.code)
