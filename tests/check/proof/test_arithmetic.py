@@ -62,7 +62,7 @@ class Prover:
         self.known.assume(c)
 
     def decide(self, c: Any) -> bool | None:
-        return self.known.holds(self.known.now(c))
+        return self.known.holds(self.known.normalised(c))
 
 
 class Verifier:
@@ -433,7 +433,7 @@ def atom_of_key(atoms: verifier.Atoms, key: Any) -> terms.Atom:
 def evaluated(x: Any, values: dict[int, int]) -> Any:
     """A term, with numbers for the parameters."""
     if isinstance(x, terms.Sum):
-        return sum(c * prod(evaluated(a, values) for a in m) for m, c in x.parts.items())
+        return sum(c * prod(evaluated(a, values) for a in m) for m, c in x.coefficients.items())
     if isinstance(x, tuple):
         kind, *args = x
         inner = [evaluated(y, values) for y in args]
@@ -473,7 +473,7 @@ def claims_without_proof(program: Program) -> dict[str, Any]:
     rings = [
         [
             program.number[v],
-            [[*row.giver, *row.taker, row.barrier, 0, row.barrier, row.own] for row in ring.rows],
+            [[*row.releaser, *row.acquirer, row.barrier, 0, row.barrier, row.own] for row in ring.handovers],
             [],
         ]
         for v, ring in program.rings.items()

@@ -23,7 +23,7 @@ def prove(kernel: Kernel, compilation: Any) -> Certificate:
         try:
             return search.certificate()
         except (Stuck, Mismatch, RecursionError, TooLong) as e:
-            more = [guard for guard in search.machine.requested if guard not in guards]
+            more = [guard for guard in search.machine.requested_guards if guard not in guards]
             if more:
                 guards += more
             elif isinstance(e, Stuck):

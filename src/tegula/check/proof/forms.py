@@ -35,19 +35,23 @@ class Forms(Labels):
         refused |= set(e.facts)
         for slot in e.slots:
             form, current, term = forms[slot][0], e.values.get(slot), e.label.terms.get(slot)
-            if form[0] in ("residue", "remainder", "late") and not {form[1], form[2]}.isdisjoint(e.slots):
-                continue  # its form refers to another slot that is not preserved either
-            added = current - term if isinstance(current, Sum) and isinstance(term, Sum) else None
-            if form[0] == "line" and added is not None and symbols(added) <= set(state.bound):
-                forms[slot][0] = ("same", form[1]) if not added.parts else ("once", form[1], added)
-            elif form[0] == "class" and added is not None and form[2] != str(added):
-                forms[slot][0] = ("class", form[1], str(added))
+            if form[0] in ("residue", "remainder", "threshold") and not {form[1], form[2]}.isdisjoint(
+                e.slots
+            ):
+                continue  # the form refers to another slot that is not preserved either
+            difference = current - term if isinstance(current, Sum) and isinstance(term, Sum) else None
+            if form[0] == "line" and difference is not None and symbols(difference) <= set(state.bound):
+                forms[slot][0] = (
+                    ("same", form[1]) if not difference.coefficients else ("observed", form[1], difference)
+                )
+            elif form[0] == "class" and difference is not None and form[2] != str(difference):
+                forms[slot][0] = ("class", form[1], str(difference))
             else:
                 forms[slot] = forms[slot][1:] or [("unknown",)]
 
     def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
-        """The increment of each slot per iteration, read off the loop's body; None if it depends on branches or inner
-        loops. `moving`: roles at the heads of other loops execute iterations concurrently."""
+        """The increment of each slot per iteration, estimated from the loop's body; None if the increment depends on
+        branches or inner loops. `moving`: roles at the heads of other loops execute iterations concurrently."""
         out: dict[Slot, Sum | None] = {}
         self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
@@ -64,13 +68,13 @@ class Forms(Labels):
             out |= {(kind, r, b): None for kind, b in varying_counts}
             for k, v in enumerate(loop.arguments):
                 n, counter = carried(loop, k, trip, lambda v, body=loop.body: self._constant_value(v, body))
-                out["held", r, depth, v] = n
+                out["value", r, depth, v] = n
                 if counter:
                     out["counter", v] = number(1)
             if isinstance(loop, For):
                 self.machine.state, self.machine.role = state, r
-                out["held", r, depth, loop.index] = self.machine.value(loop.step)
-            for count, test in guarded(self.program, loop.body).items() if frames[-1].turn else ():
+                out["value", r, depth, loop.index] = self.machine.value(loop.step)
+            for count, test in guarded(self.program, loop.body).items() if frames[-1].iteration else ():
                 slot = (count[0], r, count[1])
                 if test.pred not in ("gt", "ge", "ne") or before(test.a, loop.body) not in loop.body.args:
                     continue  # a fact of this iteration may be false in later ones
@@ -84,8 +88,8 @@ class Forms(Labels):
         return out
 
     def _branched(self, state: State, group: list[int]) -> set[Slot]:
-        """The slots that change only in branches, at barriers all of whose ghosts change only in branches. They form
-        classes separate from the slots that inner loops change."""
+        """The slots of barriers all of whose ghosts change only in branches. These slots form classes separate from
+        the slots that inner loops change."""
         out, unbranched_barriers = set[Slot](), set[int]()
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
@@ -95,13 +99,13 @@ class Forms(Labels):
             out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in branches_of_role}
             if r in group and isinstance(loop, For | While):
                 arguments = enumerate(loop.arguments)
-                out |= {("held", r, depth, v) for k, v in arguments if in_branches(loop, k)}
+                out |= {("value", r, depth, v) for k, v in arguments if in_branches(loop, k)}
         return {slot for slot in out if unbranched_barriers.isdisjoint(self._barriers(slot))}
 
     def _barriers(self, slot: Slot) -> list[int]:
-        """The barriers of a slot: the one whose items a ghost counts, or those at which a carried number selects a
-        stage or parity."""
-        is_value = slot[0] == "held"
+        """The barriers of a slot: the barrier whose items a ghost counts, or the barriers at which a carried number
+        selects a stage or parity."""
+        is_value = slot[0] == "value"
         return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if is_value else [slot[2]]
 
     def _constant_value(self, v: Value, body: Region) -> Sum | None:
@@ -164,20 +168,20 @@ class Forms(Labels):
         out |= {(kind, r, b): None for kind, b in varying_counts}
         for k, v in enumerate(loop.arguments):
             n, counter = carried(loop, k, self._trip)
-            if n is not None and not n.parts:
-                out["held", r, depth, v] = n
+            if n is not None and not n.coefficients:
+                out["value", r, depth, v] = n
                 continue
-            out["held", r, depth, v] = None if n is None or iterations is None else n * iterations
+            out["value", r, depth, v] = None if n is None or iterations is None else n * iterations
             if counter:
                 out["counter", v] = number(1)
             if iterations is None and n is not None and leading_ghost is not None:
-                self.ties["held", r, depth, v] = leading_ghost, n
+                self.ties["value", r, depth, v] = leading_ghost, n
         step = self.machine.value(loop.step) if isinstance(loop, For) else None
         if isinstance(loop, For):
-            each = step * iterations if isinstance(step, Sum) and iterations is not None else None
-            out["held", r, depth, loop.index] = each
+            increment = step * iterations if isinstance(step, Sum) and iterations is not None else None
+            out["value", r, depth, loop.index] = increment
             if iterations is None and isinstance(step, Sum) and leading_ghost is not None:
-                self.ties["held", r, depth, loop.index] = leading_ghost, step
+                self.ties["value", r, depth, loop.index] = leading_ghost, step
 
     def _forms(
         self, slot: Slot, x: Any, guess: dict[Slot, Sum | None], state: State, count: Sum, limited: bool
@@ -187,59 +191,63 @@ class Forms(Labels):
         if slot in self.ties and isinstance(x, Sum) and self.ties[slot][1].value not in (0, 1):
             ghost, n = self.ties[slot]
             return [("tied", x, ghost, self._slots(state)[ghost], n), ("class", x, ""), ("unknown",)]
-        if slot[0] in ("flight", "copy"):
+        if slot[0] in ("matmul", "copy"):
             return [("ghost",), ("unknown",)]
         if not isinstance(x, Sum):
             same: list[Form] = [("same", x)] if x is not None else []
-            recorded: list[Form] = [("told", x)] if isinstance(x, tuple) and symbols(x) else []
-            return [*(recorded if step is None else []), *same, *recorded, ("unknown",)]
-        if step is not None and not step.parts:
+            term: list[Form] = [("term", x)] if isinstance(x, tuple) and symbols(x) else []
+            return [*(term if step is None else []), *same, *term, ("unknown",)]
+        if step is not None and not step.coefficients:
             out: list[Form] = [("same", x)]
         else:
             out = [("line", x, step)] if step is not None else [("same", x)] if limited else []
-        hints = self.program.hints.get(slot[3], []) if slot[0] == "held" else []
-        index = slot[0] == "held" and self._is_index(slot[3])
-        if slot[0] == "held" and not index and (step is None or step.parts):
+        hints = self.program.hints.get(slot[3], []) if slot[0] == "value" else []
+        index = slot[0] == "value" and self._is_index(slot[3])
+        if slot[0] == "value" and not index and (step is None or step.coefficients):
             remainders = self._remainders(slot, x, state)
-            late = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
-            out = [*sorted(remainders, key=lambda form: (guess.get(form[1]) != step, form[1] in late)), *out]
-        counter = slot[0] == "held" and ("counter", slot[3]) in guess
+            conditional = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
+            out = [
+                *sorted(remainders, key=lambda form: (guess.get(form[1]) != step, form[1] in conditional)),
+                *out,
+            ]
+        counter = slot[0] == "value" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
-            late = self._count_forms(slot, x, guess, state)
-            out = [*late, *_carried_extreme(x), *self._forms_of_equal_growth(slot, x, guess), *out]
+            thresholds = self._threshold_forms(slot, x, guess, state)
+            out = [*thresholds, *_carried_extreme(x), *self._forms_of_equal_increment(slot, x, guess), *out]
         class_form = ("class", x, "branched" if slot in self.branched else "")
-        if hints and counter and not index and (step is None or step.parts):
+        if hints and counter and not index and (step is None or step.coefficients):
             return [*out, class_form, *self._residues(slot, x, state, guess), ("unknown",)]
-        if hints and not index and (step is None or step.parts):
+        if hints and not index and (step is None or step.coefficients):
             remainders = self._residues(slot, x, state, guess)
-            late = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
-            own = {
+            conditional = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
+            own_ghosts = {
                 ("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())
             }
-            ring = sorted(
+            ranked = sorted(
                 remainders,
                 key=lambda form: (
-                    (form[1][0], form[1][2]) not in own,
+                    (form[1][0], form[1][2]) not in own_ghosts,
                     guess.get(form[1], number(0)) is None,
-                    form[1] in late,
+                    form[1] in conditional,
                 ),
             )
-            return [*ring, *out, class_form, ("unknown",)]
-        last = ("unknown",) if slot[0] == "held" else ("class", x, str(slot))
+            return [*ranked, *out, class_form, ("unknown",)]
+        last = ("unknown",) if slot[0] == "value" else ("class", x, str(slot))
         return [*out, class_form, last]
 
-    def _forms_of_equal_growth(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
-        """Forms by which a ghost that changes in branches grows by as much per iteration as another ghost of the same
-        barrier, whose growth is known."""
-        near = [
+    def _forms_of_equal_increment(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
+        """Forms by which a ghost that changes in branches has the increment per iteration of another ghost of the same
+        barrier, whose increment is known."""
+        increments = [
             n
             for g, n in guess.items()
-            if g[0] in ("arrived", "waited") and g[2] == slot[2] and n is not None and n.parts
+            if g[0] in ("arrived", "waited") and g[2] == slot[2] and n is not None and n.coefficients
         ]
-        return [("line", x, n) for n in dict.fromkeys(near)]
+        return [("line", x, n) for n in dict.fromkeys(increments)]
 
-    def _count_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
-        """The forms of a count that is incremented once per iteration, from some item on or up to some item."""
+    def _threshold_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
+        """The forms of a count that is incremented once per iteration, from a certain item on, or up to a certain
+        item."""
         kind, r, b = slot
         frame = state.roles[r].frames[-1]
         test = guarded(self.program, frame.region).get((kind, b)) if frame.at < 0 else None
@@ -256,7 +264,7 @@ class Forms(Labels):
             return []
         end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
-        exact = ("held", r, len(state.roles[r].frames) - 1, before(test.a, frame.region))
+        exact = ("value", r, len(state.roles[r].frames) - 1, before(test.a, frame.region))
         others: list[Slot] = [exact] if exact in guess else []
         if not others or (kind, b) in nested(self.program, frame.region):
             ghosts = (("waited", state.roles[r].waited), ("arrived", state.roles[r].arrived))
@@ -271,7 +279,7 @@ class Forms(Labels):
         for other in others if not isinstance(test.a.owner, ConstantLike) else ():
             y = rows.get(other)
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
-                out.append(("late", x - count_below(pred, k, end), other, k - y, pred, end, exact))
+                out.append(("threshold", x - count_below(pred, k, end), other, k - y, pred, end, exact))
         return out
 
     def _is_conditional_count(self, slot: Slot, state: State) -> bool:
@@ -287,9 +295,10 @@ class Forms(Labels):
         return isinstance(loop, For) and v is loop.index
 
     def _residues(self, slot: Slot, x: Sum, state: State, guess: dict[Slot, Sum | None]) -> list[Form]:
-        """Forms by which a carried value is the stage or parity of a ghost: of the ghost that it is used with, or, if
-        the increment of this ghost depends on branches, of any ghost whose barrier has as many stages."""
-        if slot[0] != "held":
+        """Forms by which a carried value is the stage or parity of a ghost: of the ghost of the barrier where the value
+        is used, or, if the increment of this ghost depends on branches, of any ghost of a barrier with the same number
+        of stages."""
+        if slot[0] != "value":
             return []
         r, out = slot[1], dict[Form, None]()
         role = state.roles[r]
@@ -298,13 +307,16 @@ class Forms(Labels):
         for hint in self.program.hints.get(slot[3], []):
             stages = self.program.stages[hint.barrier]
             own_count = ("waited" if hint.waits else "arrived", r, hint.barrier)
-            late = self._is_conditional_count(own_count, state)
+            is_conditional = self._is_conditional_count(own_count, state)
             similar_ghosts = [
                 g
                 for g in ghosts
-                if self.program.stages[g[2]] == stages and (late or guess.get(g, 0) is not None)
+                if self.program.stages[g[2]] == stages and (is_conditional or guess.get(g, 0) is not None)
             ]
-            for ghost in [own_count, *(similar_ghosts if late or guess.get(own_count, 0) is None else ())]:
+            for ghost in [
+                own_count,
+                *(similar_ghosts if is_conditional or guess.get(own_count, 0) is None else ()),
+            ]:
                 if ghost in ghosts:
                     out |= dict.fromkeys(
                         self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state)
@@ -316,27 +328,27 @@ class Forms(Labels):
     ) -> list[Form]:
         forms = [(d, e) for d in range(stages) for e in range(2 if parity else 1)]
         residues = [mod(div(n + d, stages) + e, 2) if parity else mod(n + d, stages) for d, e in forms]
-        same = [form for form, y in zip(forms, residues, strict=True) if y == x]
-        if not same and x.value is None:
-            same = [form for form, y in zip(forms, residues, strict=True) if state.known.equal(x, y)]
-        return [("residue", ghost, stages, d, e, parity) for d, e in same]
+        matching = [form for form, y in zip(forms, residues, strict=True) if y == x]
+        if not matching and x.value is None:
+            matching = [form for form, y in zip(forms, residues, strict=True) if state.known.equal(x, y)]
+        return [("residue", ghost, stages, d, e, parity) for d, e in matching]
 
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
-        """Forms by which a carried number of a narrow type counts with a ghost, and wraps around at the end of the
-        type's range."""
+        """Forms by which a carried number of a narrow type is a ghost plus a constant, and wraps around at the end of
+        the type's range."""
         t, r = slot[3].type, slot[1]
         if not t.is_int or t.bits > 16:
             return []
         low, high = range_of_type(t)
         size = high - low + 1
         (a,) = (x - low).atoms() if len((x - low).atoms()) == 1 else (None,)
-        counted = (
+        unwrapped = (
             a.subterms[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
         )
         out: list[Form] = []
         for kind in ("waited", "arrived"):
             for b, ghost in getattr(state.roles[r], kind).items():
-                d = mod(counted - ghost, size).value
+                d = mod(unwrapped - ghost, size).value
                 if d is not None and x == mod(ghost + d, size) + low:
                     out.append(("remainder", (kind, r, b), d + low, low, size))
         return out
@@ -345,4 +357,4 @@ class Forms(Labels):
 def _carried_extreme(x: Sum) -> list[Form]:
     """The form of a minimum or maximum of two carried numbers that an iteration preserves."""
     is_preserved = any(a.kind in ("min", "max") and symbols(a.subterms) for a in x.atoms())
-    return [("told", x)] if is_preserved else []
+    return [("term", x)] if is_preserved else []

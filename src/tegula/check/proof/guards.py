@@ -15,8 +15,8 @@ from tegula.ops.convert import Cast
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A condition that a launch must satisfy. `kind`: the condition of an assert is true; a number "fits", between
-    -LARGEST and LARGEST, computed in whole numbers; a "factor" is not negative."""
+    """A condition that a launch must satisfy. `kind`: "assert", the condition of an assert is true; "fits", an integer
+    is between -MAX_BOUND and MAX_BOUND, computed without overflow; "factor", an integer is not negative."""
 
     kind: str
     value: Value
@@ -47,7 +47,7 @@ class Guards:
         yield from (Guard("fits", x) for x in self._sources(v))
 
     def _sources(self, v: Value) -> Iterator[Value]:
-        """The inputs of the launch from which a number is computed, without constants."""
+        """The numbers of the launch, without constants, from which a value is computed."""
         if self.of_launch(v):
             if not isinstance(v.owner, ConstantLike):
                 yield v
@@ -79,7 +79,7 @@ def _bounds(counts: set[Op]) -> Iterator[Value]:
 
 
 def _varies(v: Value) -> bool:
-    """Whether a number depends on loop-carried values; only comparisons of such numbers decide a trip count."""
+    """Whether a number depends on values that a loop carries; only comparisons of such numbers decide a trip count."""
     if isinstance(v.owner, Region):
         return isinstance(v.owner.parent, For | While)
     return isinstance(v.owner, COMPUTED) and any(map(_varies, v.owner.operands))

@@ -1,4 +1,4 @@
-"""The conditions that hold on a path of the prover, and their entailment."""
+"""The conditions that hold on a path of the prover, and the conditions that follow from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tegula.check.proof.terms import (
     Condition,
     Monomial,
     Sum,
-    atom,
     conjunction,
     div,
     divided,
@@ -26,12 +25,12 @@ from tegula.check.proof.terms import (
     replaced,
 )
 
-DEPTH, PERIOD, STRIP, MAX_FACTS, MAX_SIDES, MAX_MODELS = 3, 4096, 64, 200, 16, 8
-SHORT, LONG, LONGEST = 16, 400, 6_000
-"""Work limits, in inequalities: the search for a countermodel starts, a query is abandoned, and a query by residues is
-abandoned."""
+DEPTH, MAX_PERIOD, MAX_PERIOD_OF_FACTS, MAX_FACTS, MAX_DISJUNCTIONS, MAX_MODELS = 3, 4096, 64, 200, 16, 8
+MODEL_SEARCH, QUERY, RESIDUE_QUERY = 16, 400, 6_000
+"""Work limits, in inequalities: of a query before the search for a countermodel starts, of a whole query, and of a
+query by residues."""
 EVALUATIONS = 10
-"""The number of conditions that are evaluated in a model in the time of one inequality."""
+"""The number of evaluations of conditions in models that count as one inequality."""
 
 
 class OutOfWork(Exception):
@@ -39,7 +38,7 @@ class OutOfWork(Exception):
 
 
 class Work:
-    """The work of queries, in inequalities that are decided: the work done so far and its limit."""
+    """The work of queries, in decided inequalities: the work done so far and its limit."""
 
     __slots__ = ("done", "limit")
 
@@ -50,41 +49,41 @@ class Work:
 
 class Known:
     """A set of conditions that hold. A symbol that they make equal to a polynomial is replaced by the polynomial
-    (`same`)."""
+    (`substitution`)."""
 
     def __init__(self, other: Known | None = None) -> None:
         self.assumed: list[Condition] = list(other.assumed) if other else []
         self.true: set[Condition] = set(other.true) if other else set()
         self.facts: list[Sum] = list(other.facts) if other else []
-        self.least: dict[Sum, int] = dict(other.least) if other else {}
+        self.min_constant: dict[Sum, int] = dict(other.min_constant) if other else {}
         """The least constant term among facts p >= 0 with equal p apart from that term."""
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
-        self.same: dict[Monomial, Sum] = dict(other.same) if other else {}
+        self.substitution: dict[Monomial, Sum] = dict(other.substitution) if other else {}
         self.quotients: frozenset[Atom] = other.quotients if other else frozenset()
-        """Quotients by unknown numbers whose bounds are among the facts."""
-        self.sides: list[tuple[Condition, ...]] = list(other.sides) if other else []
-        """Disjunctions, in each of which one condition holds."""
+        """The quotients by divisors that are not constants, whose bounds are among the facts."""
+        self.disjunctions: list[tuple[Condition, ...]] = list(other.disjunctions) if other else []
+        """Disjunctions that hold: at least one condition of each is true."""
         self.absurd = other.absurd if other else False
-        self.shown: dict[Sum, bool] = other.shown if other else {}
+        self.nonnegative_cache: dict[Sum, bool] = other.nonnegative_cache if other else {}
         """Cached results whether polynomials are at least 0; shared by copies until a condition is added to one of
         them."""
-        self.answers: dict[Condition, bool | None] = other.answers if other else {}
-        """Cached truth values of conditions, shared in the same way."""
+        self.truth_cache: dict[Condition, bool | None] = other.truth_cache if other else {}
+        """Cached truth values of conditions, shared like `nonnegative_cache`."""
         self.models: list[Model] = other.models if other else [Model(k, {}) for k in range(len(KINDS))]
         """Models in which all assumed conditions hold."""
-        self.near: list[Model] = other.near if other else self.models
-        """Models of earlier sets of conditions; empty where models are not used."""
-        self.sought = other.sought if other else False
+        self.starting_models: list[Model] = other.starting_models if other else self.models
+        """Models of earlier sets of conditions, from which repairs start; empty where models are not used."""
+        self.searched_for_model = other.searched_for_model if other else False
         """Whether a model was searched for since the last condition."""
-        self.most: float = inf
-        """The amount of work at which a query is abandoned, in inequalities."""
+        self.query_limit: float = inf
+        """The amount of work, in inequalities, at which the current query is abandoned."""
         self.work: Work = other.work if other else Work()
-        """The work so far of this object and of all copies."""
+        """The work of this object and of all its copies."""
 
     def empty_copy(self) -> Known:
         """An empty set of conditions that tries the same models first."""
         fresh = Known()
-        fresh.models = fresh.near = [*self.models, *fresh.models][:MAX_MODELS]
+        fresh.models = fresh.starting_models = [*self.models, *fresh.models][:MAX_MODELS]
         fresh.work = self.work
         return fresh
 
@@ -93,29 +92,32 @@ class Known:
         self.assumed.append(c)
         satisfied = [model for model in self.models if model.holds(c)]
         if len(satisfied) < len(self.models):
-            self.near = [*satisfied, *(model for model in self.near if model not in satisfied)]
-        self.models, self.sought = satisfied, False
-        self._assume(self.now(c))
+            self.starting_models = [
+                *satisfied,
+                *(model for model in self.starting_models if model not in satisfied),
+            ]
+        self.models, self.searched_for_model = satisfied, False
+        self._assume(self.normalised(c))
         self.true.add(c)
-        if self.sides:
+        if self.disjunctions:
             self._narrow()
         self._drop_undecided()
 
     def _drop_undecided(self) -> None:
         """Drop the cached undecided queries, which a new condition may decide."""
-        self.shown = {q: True for q, result in self.shown.items() if result}
-        self.answers = {c: answer for c, answer in self.answers.items() if answer is not None}
+        self.nonnegative_cache = {q: True for q, result in self.nonnegative_cache.items() if result}
+        self.truth_cache = {c: answer for c, answer in self.truth_cache.items() if answer is not None}
 
     def _narrow(self) -> None:
-        """Assume the last condition of each disjunction all of whose other conditions are excluded."""
+        """Assume the single condition that is not excluded, for each disjunction with one such condition."""
         changed = True
         while changed:
             changed = False
-            for row in list(self.sides):
-                left = [c for c in row if self.holds(self.now(c), False) is not False]
-                if len(left) < 2:
-                    self.sides.remove(row)
-                    self._assume(self.now(left[0]) if left else False)
+            for disjunction in list(self.disjunctions):
+                remaining = [c for c in disjunction if self.holds(self.normalised(c), False) is not False]
+                if len(remaining) < 2:
+                    self.disjunctions.remove(disjunction)
+                    self._assume(self.normalised(remaining[0]) if remaining else False)
                     changed = True
 
     def _assume(self, c: Condition) -> None:
@@ -129,78 +131,80 @@ class Known:
             self._assume(args[0])
             self._assume(args[1])
         elif kind == "ge":
-            self._fact(args[0])
+            self._add_fact(args[0])
         elif kind == "eq":
-            self._remainder(args[0])
-            self._fact(args[0])
-            self._fact(-args[0])
-            self._equal(self.now(args[0]))
+            self._use_remainder(args[0])
+            self._add_fact(args[0])
+            self._add_fact(-args[0])
+            self._use_equality(self.normalised(args[0]))
         elif kind == "not" and args[0][0] == "or":
             self._assume(negation(args[0][1]))
             self._assume(negation(args[0][2]))
-        if len(self.sides) < MAX_SIDES and (row := case_split(c)) is not None:
-            self.sides.append(row)
+        if len(self.disjunctions) < MAX_DISJUNCTIONS and (row := case_split(c)) is not None:
+            self.disjunctions.append(row)
 
-    def _remainder(self, p: Sum) -> None:
-        """Use that p = 0: if this says that q mod n = r, then q = n (q div n) + r, which gives an atom of q as a
+    def _use_remainder(self, p: Sum) -> None:
+        """Use that p = 0, if this means q mod n = r: then q = n (q div n) + r, and an atom of q is replaced by a
         polynomial."""
-        p = self.now(p)
+        p = self.normalised(p)
         remainders = [a for a in p.atoms() if a.kind == "mod"]
         if len(remainders) != 1 or p.rest not in (Sum({(remainders[0],): 1}), Sum({(remainders[0],): -1})):
             return
         q, n = remainders[0].subterms
-        r = -p.parts.get((), 0) * p.rest.parts[(remainders[0],)]
-        for m, c in sorted(q.parts.items(), reverse=True):
+        r = -p.coefficients.get((), 0) * p.rest.coefficients[(remainders[0],)]
+        for m, c in sorted(q.coefficients.items(), reverse=True):
             if len(m) == 1 and abs(c) == 1 and m[0].kind in ("sym", "app"):
                 rest = q - Sum({m: c})
-                if m[0] not in inside(rest) and m not in self.same:
+                if m[0] not in inside(rest) and m not in self.substitution:
                     self._replace(m, (div(q, n) * n + r - rest) * c)
                 return
 
-    def _fact(self, p: Sum) -> None:
-        p = self.now(p)
+    def _add_fact(self, p: Sum) -> None:
+        p = self.normalised(p)
         if p.value is not None:
             self.absurd = self.absurd or p.value < 0
             return
-        g = gcd(*p.rest.parts.values())
+        g = gcd(*p.rest.coefficients.values())
         if g > 1:
-            p = Sum({m: c // g for m, c in p.parts.items()})
+            p = Sum({m: c // g for m, c in p.coefficients.items()})
         if p in self.facts or len(self.facts) > MAX_FACTS:
             return
         if self.nonnegative(-p - 1):
             self.absurd = True
-        opposite = self.nonnegative(-p)
+        is_zero = self.nonnegative(-p)
         self._drop_undecided()
         self.facts.append(p)
-        end = p.parts.get((), 0)
-        self.least[p.rest] = min(end, self.least.get(p.rest, end))
-        for m, c in p.parts.items():
-            top = self.range(p - Sum({m: c}))[1]
-            if len(m) == 1 and top != inf:
+        end = p.coefficients.get((), 0)
+        self.min_constant[p.rest] = min(end, self.min_constant.get(p.rest, end))
+        for m, c in p.coefficients.items():
+            rest_high = self.range(p - Sum({m: c}))[1]
+            if len(m) == 1 and rest_high != inf:
                 low, high = self.ranges.get(m[0], (-inf, inf))
-                self.ranges[m[0]] = (max(low, -(top // c)), high) if c > 0 else (low, min(high, top // -c))
-        for m, c in p.parts.items():
+                self.ranges[m[0]] = (
+                    (max(low, -(rest_high // c)), high) if c > 0 else (low, min(high, rest_high // -c))
+                )
+        for m, c in p.coefficients.items():
             if len(m) == 1 and (m[0].kind, c > 0) in (("min", True), ("max", False)):
                 for q in m[0].subterms:
-                    self._fact(p + (q - Sum({m: 1})) * c)
+                    self._add_fact(p + (q - Sum({m: 1})) * c)
             elif len(m) == 1 and m[0].kind == "div" and abs(c) == 1:
-                self._bounded(p - Sum({m: c}), m[0], c)
+                self._bound_dividend(p - Sum({m: c}), m[0], c)
             elif len(m) == 1 and m[0] not in self.quotients and (quotient := self.quotient(m[0])) is not None:
                 self.quotients = self.quotients | {m[0]}
                 rest = quotient[0] - quotient[1] * Sum({m: 1})
-                self._fact(rest)
-                self._fact(quotient[1] - 1 - rest)
-        if opposite:
-            self._equal(p)
+                self._add_fact(rest)
+                self._add_fact(quotient[1] - 1 - rest)
+        if is_zero:
+            self._use_equality(p)
 
-    def _bounded(self, rest: Sum, a: Atom, sign: int) -> None:
-        """Use that rest + a >= 0, or rest - a >= 0, for a quotient a: this bounds its dividend."""
+    def _bound_dividend(self, rest: Sum, a: Atom, sign: int) -> None:
+        """Add the bound on the dividend of a quotient a that follows from rest + a >= 0, or from rest - a >= 0."""
         dividend, n = a.subterms
-        self._fact(rest * n + (dividend if sign > 0 else number(n - 1) - dividend))
+        self._add_fact(rest * n + (dividend if sign > 0 else number(n - 1) - dividend))
 
-    def _equal(self, p: Sum) -> None:
-        """Use that p = 0: one symbol of p is replaced by the rest from now on."""
-        for m, c in sorted(p.parts.items(), reverse=True):
+    def _use_equality(self, p: Sum) -> None:
+        """Use that p = 0: replace one symbol of p, from now on, by the polynomial that it equals."""
+        for m, c in sorted(p.coefficients.items(), reverse=True):
             if len(m) == 1 and abs(c) == 1:
                 rest = (Sum({m: c}) - p) * c
                 if m[0] in inside(rest) or (m[0].kind != "sym" and rest.value is None):
@@ -209,17 +213,23 @@ class Known:
                 return
 
     def _replace(self, m: Monomial, replacement: Sum) -> None:
-        self.same = {k: replaced(q, {m: replacement}) for k, q in self.same.items()} | {m: replacement}
+        self.substitution = {k: replaced(q, {m: replacement}) for k, q in self.substitution.items()} | {
+            m: replacement
+        }
         for q in list(self.facts):
             changed = replaced(q, {m: replacement})
             if changed != q and changed.value is None:
-                self._fact(changed)
+                self._add_fact(changed)
             elif changed.value is not None and changed.value < 0:
                 self.absurd = True
 
-    def now(self, x: Any) -> Any:
+    def normalised(self, x: Any) -> Any:
         """A polynomial or condition with symbols replaced by the polynomials that they equal."""
-        return replaced(x, self.same) if self.same and x is not None and not isinstance(x, bool) else x
+        return (
+            replaced(x, self.substitution)
+            if self.substitution and x is not None and not isinstance(x, bool)
+            else x
+        )
 
     # Ranges ----------------------------------------------------------------------------------------------------------
 
@@ -227,12 +237,12 @@ class Known:
         """The bounds of a polynomial that follow from the ranges of its atoms alone, which may be infinite."""
         low: Any = 0
         high: Any = 0
-        for m, c in p.parts.items():
-            a, b = self._part(m, c)
+        for m, c in p.coefficients.items():
+            a, b = self._range_of_monomial(m, c)
             low, high = low + a, high + b
         return low, high
 
-    def _part(self, m: Monomial, c: int) -> tuple[Any, Any]:
+    def _range_of_monomial(self, m: Monomial, c: int) -> tuple[Any, Any]:
         """The range of a monomial with its factor."""
         if len(m) == 1:
             a, b = self._range(m[0])
@@ -245,16 +255,16 @@ class Known:
         return a, b
 
     def _range(self, x: Atom) -> tuple[Any, Any]:
-        least, most = x.limits
+        low, high = x.limits
         if x.kind == "div":
             a, b = self.range(x.subterms[0])
-            least, most = a if a == -inf else a // x.subterms[1], b if b == inf else b // x.subterms[1]
+            low, high = a if a == -inf else a // x.subterms[1], b if b == inf else b // x.subterms[1]
         elif x.kind in ("min", "max", "ite"):
             (a, b), (c, d) = self.range(x.subterms[-2]), self.range(x.subterms[-1])
-            least = max(a, c) if x.kind == "max" else min(a, c)
-            most = min(b, d) if x.kind == "min" else max(b, d)
+            low = max(a, c) if x.kind == "max" else min(a, c)
+            high = min(b, d) if x.kind == "min" else max(b, d)
         known = self.ranges.get(x)
-        return (least, most) if known is None else (max(known[0], least), min(known[1], most))
+        return (low, high) if known is None else (max(known[0], low), min(known[1], high))
 
     # Entailment ------------------------------------------------------------------------------------------------------
 
@@ -263,115 +273,114 @@ class Known:
         negative."""
         if depth < DEPTH:
             return self._nonnegative(p, depth)
-        cached = self.shown.get(p)
+        cached = self.nonnegative_cache.get(p)
         if cached is None:
-            cached = self.shown[p] = self._searched(p)
+            cached = self.nonnegative_cache[p] = self._search_nonnegative(p)
         return cached
 
-    def _searched(self, p: Sum) -> bool:
+    def _search_nonnegative(self, p: Sum) -> bool:
         """Whether p >= 0 follows; a long search is interrupted to look for a model in which p is negative."""
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
         if self.work.done > self.work.limit:
             raise OutOfWork
-        if not self.models and not self.sought and self.near:
-            self.sought = True
+        if not self.models and not self.searched_for_model and self.starting_models:
+            self.searched_for_model = True
             self._refuted(True)
         if any(model.number(p) < 0 for model in self.models):
             return False
-        outer = self.most
+        outer_limit = self.query_limit
         try:
-            if self.near:
-                enough = self.most = min(outer, self.work.done + SHORT)
+            if self.starting_models:
+                limit = self.query_limit = min(outer_limit, self.work.done + MODEL_SEARCH)
                 if self._nonnegative(p, DEPTH, True):
                     return True
-                if self.work.done <= enough or self._refuted(ge(-p - 1)):
+                if self.work.done <= limit or self._refuted(ge(-p - 1)):
                     return False
-            self.most = min(outer, self.work.done + LONG)
+            self.query_limit = min(outer_limit, self.work.done + QUERY)
             return self._nonnegative(p, DEPTH, True)
         finally:
-            self.most = outer
+            self.query_limit = outer_limit
 
     def _refuted(self, c: Condition) -> bool:
         """Whether a model of the assumptions and a condition was found; later queries try this model too."""
-        model, evaluations = counterexample(self.near, [*self.assumed, c])
+        model, evaluations = counterexample(self.starting_models, [*self.assumed, c])
         self.work.done += evaluations // EVALUATIONS
         if model is not None:
             self.models = [model, *self.models][:MAX_MODELS]
-            self.near = [model, *self.near][: 2 * MAX_MODELS]
+            self.starting_models = [model, *self.starting_models][: 2 * MAX_MODELS]
         return model is not None
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
         self.work.done += 1
         if self.range(p)[0] >= 0:
             return True
-        if (end := self.least.get(p.rest)) is not None and p.parts.get((), 0) >= end:
+        if (end := self.min_constant.get(p.rest)) is not None and p.coefficients.get((), 0) >= end:
             return True
-        if depth == 0 or self.work.done > self.most:
+        if depth == 0 or self.work.done > self.query_limit:
             return False
-        for m, c in p.parts.items():
+        for m, c in p.coefficients.items():
             if len(m) == 1 and m[0].kind in ("min", "max", "ite"):
-                ends = m[0].subterms[-2:]
+                operands = m[0].subterms[-2:]
                 if m[0].kind == "ite" or (m[0].kind == "min") == (c > 0):
-                    return all(self.nonnegative(replaced(p, {m: q}), depth) for q in ends)
-                if any(self.nonnegative(p + (q - Sum({m: 1})) * c, depth) for q in ends):
+                    return all(self.nonnegative(replaced(p, {m: q}), depth) for q in operands)
+                if any(self.nonnegative(p + (q - Sum({m: 1})) * c, depth) for q in operands):
                     return True
-        worst = sorted((self._part(m, c)[0], m) for m, c in p.parts.items() if m)
-        unbounded = [m for low, m in worst if low == -inf]
-        least = unbounded[:1] or [m for low, m in worst if low < 0]
-        for m in least or ([m for _, m in worst] if first else []):
-            for q in self._with(m, p):
-                c, d = p.parts[m], q.parts.get(m, 0)
+        by_minimum = sorted((self._range_of_monomial(m, c)[0], m) for m, c in p.coefficients.items() if m)
+        unbounded = [m for low, m in by_minimum if low == -inf]
+        negative = unbounded[:1] or [m for low, m in by_minimum if low < 0]
+        for m in negative or ([m for _, m in by_minimum] if first else []):
+            for q in self._cancelling_facts(m, p):
+                c, d = p.coefficients[m], q.coefficients.get(m, 0)
                 if c * d <= 0:
                     continue
-                left = p * abs(d) + (abs(d) - 1) - q * abs(c)
-                g = gcd(*left.rest.parts.values()) or 1
-                if self.nonnegative(Sum({k: n // g for k, n in left.parts.items()}), depth - 1):
+                combined = p * abs(d) + (abs(d) - 1) - q * abs(c)
+                g = gcd(*combined.rest.coefficients.values()) or 1
+                if self.nonnegative(Sum({k: n // g for k, n in combined.coefficients.items()}), depth - 1):
                     return True
-        for m in p.parts:
-            if (
-                len(m) == 1 and (quotient_of_atom := self.quotient(m[0])) is not None
-            ):  # as p is whole, y p > -y is enough
-                return self.nonnegative(p * quotient_of_atom[1] + quotient_of_atom[1] - 1, depth - 1)
+        for m in p.coefficients:
+            if len(m) == 1 and (division := self.quotient(m[0])) is not None:
+                # p is an integer, so y p > -y suffices for the divisor y
+                return self.nonnegative(p * division[1] + division[1] - 1, depth - 1)
         return False
 
     def quotient(self, a: Atom) -> tuple[Sum, Sum] | None:
-        """The dividend and the divisor of an atom that is a quotient rounded down, by a number that is not a constant
-        and known to be positive; None for other atoms."""
-        quotient_of_atom = quotient(a)
-        if quotient_of_atom is None or not self.nonnegative(quotient_of_atom[1] - 1, 1):
+        """The dividend and the divisor of an atom that is a quotient rounded down, whose divisor is not a constant and
+        is known to be positive; None for other atoms."""
+        division = quotient(a)
+        if division is None or not self.nonnegative(division[1] - 1, 1):
             return None
-        return (
-            quotient_of_atom
-            if a.subterms[0][0] == "floordiv" or self.nonnegative(quotient_of_atom[0], 1)
-            else None
-        )
+        return division if a.subterms[0][0] == "floordiv" or self.nonnegative(division[0], 1) else None
 
-    def _with(self, m: Monomial, p: Sum) -> Iterator[Sum]:
+    def _cancelling_facts(self, m: Monomial, p: Sum) -> Iterator[Sum]:
         """The facts that may cancel a monomial m: facts that contain m, multiples of a fact by a non-negative monomial
         that contain m, and the bounds of quotients in p."""
         for q in self.facts:
-            if m in q.parts:
+            if m in q.coefficients:
                 yield q
             if len(m) == 2:
                 for x, y in (m, m[::-1]):
-                    if (x,) in q.parts and self._range(y)[0] >= 0:
+                    if (x,) in q.coefficients and self._range(y)[0] >= 0:
                         yield q * Sum({(y,): 1})
         if len(m) == 1 and self._range(m[0])[0] >= 0:
-            for x in (pair[1 - pair.index(m[0])] for pair in p.parts if len(pair) == 2 and m[0] in pair):
-                yield from (q * Sum({m: 1}) for q in self.facts if (x,) in q.parts)
-        for k in p.parts:
+            for x in (
+                pair[1 - pair.index(m[0])] for pair in p.coefficients if len(pair) == 2 and m[0] in pair
+            ):
+                yield from (q * Sum({m: 1}) for q in self.facts if (x,) in q.coefficients)
+        for k in p.coefficients:
             if len(k) == 1 and k[0].kind == "div":
                 dividend, n = k[0].subterms
                 rest = dividend - Sum({k: n})
                 for q in (rest, number(n - 1) - rest):
-                    if k == m or p.parts[k] * abs(q.parts.get(m, 0)) == q.parts[k] * abs(p.parts[m]):
+                    if k == m or p.coefficients[k] * abs(q.coefficients.get(m, 0)) == q.coefficients[k] * abs(
+                        p.coefficients[m]
+                    ):
                         yield q
-        for a in dict.fromkeys(a for k in p.parts if len(k) > 1 for a in k):
-            if (quotient_of_atom := self.quotient(a)) is not None:
-                rest = quotient_of_atom[0] - quotient_of_atom[1] * Sum({(a,): 1})
-                yield from (rest, quotient_of_atom[1] - 1 - rest)
+        for a in dict.fromkeys(a for k in p.coefficients if len(k) > 1 for a in k):
+            if (division := self.quotient(a)) is not None:
+                rest = division[0] - division[1] * Sum({(a,): 1})
+                yield from (rest, division[1] - 1 - rest)
 
     def resolved(self, x: Any) -> Any:
         """A polynomial or condition with each minimum, maximum and choice replaced by the operand that is known to be
@@ -390,12 +399,12 @@ class Known:
         """Whether a condition follows, or its negation; None where neither does. `residues`: whether to try
         residues."""
         if residues and not isinstance(c, bool):
-            if c not in self.answers:
-                self.answers[c] = self._decided(self.resolved(c), True)
-            return self.answers[c]
-        return self._decided(c, residues)
+            if c not in self.truth_cache:
+                self.truth_cache[c] = self._decide(self.resolved(c), True)
+            return self.truth_cache[c]
+        return self._decide(c, residues)
 
-    def _decided(self, c: Condition, residues: bool) -> bool | None:
+    def _decide(self, c: Condition, residues: bool) -> bool | None:
         if isinstance(c, bool):
             return c
         if c in self.true:
@@ -433,56 +442,60 @@ class Known:
 
     def _contradicts_remainders(self, p: Sum) -> bool:
         """Whether p = 0 contradicts a known condition on remainders."""
-        for m, k in sorted(p.parts.items(), reverse=True):
+        for m, k in sorted(p.coefficients.items(), reverse=True):
             if len(m) == 1 and m[0].kind == "sym" and abs(k) == 1:
                 substitution = {m: (Sum({m: k}) - p) * k}
-                about = (t for t in self.true if m[0] in inside(t) and divided(t))
-                return any(self.holds(replaced(t, substitution), False) is False for t in about)
+                related = (t for t in self.true if m[0] in inside(t) and divided(t))
+                return any(self.holds(replaced(t, substitution), False) is False for t in related)
         return False
 
     def _for_each_residue(self, c: Condition) -> bool | None:
         """The truth value of a condition, if it is the same for each residue of a dividend in the condition or in a
         known condition about one of its atoms; else None."""
-        about = inside(c)
-        substitution = {m: q for m, q in self.same.items() if m[0].kind == "sym"}
-        true = [t for t in (replaced(t, substitution) for t in self.true) if not about.isdisjoint(inside(t))]
+        own_atoms = inside(c)
+        substitution = {m: q for m, q in self.substitution.items() if m[0].kind == "sym"}
+        true = [
+            t for t in (replaced(t, substitution) for t in self.true) if not own_atoms.isdisjoint(inside(t))
+        ]
         for base in dict.fromkeys(x for t in (c, *true) for x in divided(t)):
-            pivot = next(((m, k) for m, k in sorted(base.parts.items(), reverse=True) if abs(k) == 1), None)
-            recorded = [t for t in true if base in divided(t)]
+            pivot = next(
+                ((m, k) for m, k in sorted(base.coefficients.items(), reverse=True) if abs(k) == 1), None
+            )
+            related = [t for t in true if base in divided(t)]
             n = period(c, base)
-            if n == 1 and (n := lcm(*(period(t, base) for t in recorded))) > STRIP:
+            if n == 1 and (n := lcm(*(period(t, base) for t in related))) > MAX_PERIOD_OF_FACTS:
                 continue
-            if pivot is None or not 1 < n <= PERIOD:
+            if pivot is None or not 1 < n <= MAX_PERIOD:
                 continue
             h = Atom("sym", f"h{n}")
             inner = Known(self)
-            inner.shown, inner.answers, inner.models, inner.near = {}, {}, [], []
+            inner.nonnegative_cache, inner.truth_cache, inner.models, inner.starting_models = {}, {}, [], []
             inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
             answers: set[bool | None] = set()
             m, k = pivot
-            facts = [q for q in self.facts if m in q.parts]
-            begun, asked = self.work.done, not self.near
+            facts = [q for q in self.facts if m in q.coefficients]
+            work_before, has_tried_models = self.work.done, not self.starting_models
             for r in range(n):
-                if not asked and self.work.done > begun + SHORT:
-                    asked = True
-                    if self._refuted(negation(c) if self.near[0].holds(c) else c):
+                if not has_tried_models and self.work.done > work_before + MODEL_SEARCH:
+                    has_tried_models = True
+                    if self._refuted(negation(c) if self.starting_models[0].holds(c) else c):
                         return None
-                if self.work.done > begun + LONGEST:
+                if self.work.done > work_before + RESIDUE_QUERY:
                     return None
-                self.work.done += 1 + len(recorded)  # for the substitutions
+                self.work.done += 1 + len(related)  # for the substitutions
                 substitution = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
-                if any(inner.holds(replaced(t, substitution), False) is False for t in recorded):
+                if any(inner.holds(replaced(t, substitution), False) is False for t in related):
                     continue
                 answer = inner.holds(replaced(c, substitution), False)
                 if answer in answers and answer is not None:
                     continue
                 if facts and (answer is None or answers):
-                    nearer = Known(inner)
+                    of_residue = Known(inner)
                     for q in facts:
-                        nearer._fact(replaced(q, substitution))
-                    if nearer.absurd:
+                        of_residue._add_fact(replaced(q, substitution))
+                    if of_residue.absurd:
                         continue
-                    answer = nearer.holds(replaced(c, substitution), False)
+                    answer = of_residue.holds(replaced(c, substitution), False)
                 answers.add(answer)
                 if None in answers or len(answers) > 1:
                     break
@@ -491,8 +504,8 @@ class Known:
         return None
 
     def solved(self, c: Condition) -> Condition | None:
-        """The equation of a symbol and a sum, if a condition states the remainder of the symbol, and the facts leave
-        one number with this remainder."""
+        """An equation of a symbol and a sum that follows from a condition: the condition states a remainder of the
+        symbol, and the facts allow a single number with this remainder. None if there is no such equation."""
         if isinstance(c, bool) or c[0] != "eq":
             return None
         remainders = [a for a in c[1].atoms() if a.kind == "mod"]
@@ -501,18 +514,18 @@ class Known:
         base, n = remainders[0].subterms
         r = (c[1] - Sum({(remainders[0],): 1})).value or (c[1] + Sum({(remainders[0],): 1})).value or 0
         h = Atom("sym", "h")
-        for m, k in base.parts.items():
+        for m, k in base.coefficients.items():
             if len(m) != 1 or abs(k) != 1 or m[0].kind != "sym":
                 continue
             x = (Sum({(h,): n}) + (Sum({m: k}) - base + abs(r))) * k
             rows: list[Sum] = []
             for q in self.facts:
-                if m in q.parts:
+                if m in q.coefficients:
                     p = replaced(q, {m: x})
-                    g = gcd(*p.rest.parts.values()) or 1
-                    rows.append(Sum({j: i // g for j, i in p.parts.items()}))
+                    g = gcd(*p.rest.coefficients.values()) or 1
+                    rows.append(Sum({j: i // g for j, i in p.coefficients.items()}))
             for p in rows:
-                if abs(i := p.parts.get((h,), 0)) == 1 and -p in rows:
+                if abs(i := p.coefficients.get((h,), 0)) == 1 and -p in rows:
                     value = (Sum({(h,): i}) - p) * i
                     return eq(Sum({m: 1}) - replaced(x, {(h,): value}))
         return None
@@ -538,7 +551,7 @@ def power(low: Any, high: Any, n: int) -> tuple[Any, Any]:
 
 
 def case_split(c: Condition) -> tuple[Condition, ...] | None:
-    """The conditions of which at least one holds if another condition holds."""
+    """The operands of a condition that is equivalent to a disjunction; None for other conditions."""
     if isinstance(c, bool) or c[0] == "or":
         return None if isinstance(c, bool) else c[1:]
     inner = c[1] if c[0] == "not" else c
@@ -548,11 +561,6 @@ def case_split(c: Condition) -> tuple[Condition, ...] | None:
         return ge(inner[1] - 1), ge(-inner[1] - 1)
     for a in sorted(inner[1].atoms()) if c[0] in ("ge", "eq") else ():
         if a.kind == "ite":
-            yes, no = (replaced(c, {(a,): q}) for q in a.subterms[1:])
-            return conjunction(a.subterms[0], yes), conjunction(negation(a.subterms[0]), no)
+            if_true, if_false = (replaced(c, {(a,): q}) for q in a.subterms[1:])
+            return conjunction(a.subterms[0], if_true), conjunction(negation(a.subterms[0]), if_false)
     return None
-
-
-def fresh(name: str) -> Sum:
-    """The polynomial of a new symbol, whose range is unknown."""
-    return atom("sym", name)

@@ -1,4 +1,4 @@
-"""Symbolic execution of a program's roles, as long as the known facts decide the next step."""
+"""Symbolic execution of a program's roles, until the known facts do not decide the next step."""
 
 from __future__ import annotations
 
@@ -43,26 +43,25 @@ from tegula.ops.schedule import BulkStore, FenceAsync
 from tegula.types import DTYPES, BufType, DType
 
 BIT = ((0, 0), (0, 1), (1, 1))
-"""Ranges of numbers that are one bit."""
+"""The ranges of one-bit numbers."""
 
 
 class Machine:
-    """The symbolic execution of a program's roles. `offsets`: by barrier and role, the number of stages if the role's
-    waits are for the item one phase before, else 0; `lags`: by (barrier, role, other barrier), the largest lead of the
-    role's arrivals over its waits that was seen, without the offsets of the waits (None: not bounded by a number);
-    `firsts`: the number of arrivals of an engine at each barrier when it first accessed a ring, less the item of the
-    ring, or the largest such number of later accesses; `first_accesses`: the order in which engines first accessed
-    rings."""
+    """The symbolic execution of a program's roles. `offsets`: by barrier and role, the number of stages if the role
+    waits for the item one phase before, else 0. `lags`: by (barrier, role, other barrier), the maximum lead of the
+    role's arrivals at the barrier over its waits at the other barrier, without the offsets of the waits; None if no
+    maximum is known. `item_shifts`: by ring and engine, for each barrier, the maximum number of arrivals of the engine
+    at an access of the ring, less the item of the ring. `first_accesses`: the engines in the order of their first
+    accesses of rings."""
 
     def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
         self.program = program
         self.guards = list(guards)
-        self.requested: dict[Guard, None] = {}
+        self.requested_guards: dict[Guard, None] = {}
         self.offsets: dict[tuple[int, int], int] = {}
         self.lags: dict[tuple[int, int, int], int | None] = {}
-        self.firsts: dict[tuple[Value, Engine], dict[int, int]] = {}
+        self.item_shifts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.first_accesses: dict[tuple[Value, Engine], None] = {}
-        self.noting = True
         self.symbol_count = 0
         self.state = State([], Known())
         self.role = 0
@@ -81,7 +80,7 @@ class Machine:
             state.roles.append(role)
         self.state, self.role = state, 0
         for guard in self.guards:
-            for c in self._guarded(guard):
+            for c in self._conditions_of_guard(guard):
                 if c is not None:
                     state.assume(c)
                 state.outer.clear()
@@ -89,11 +88,11 @@ class Machine:
             self.settle(state, r)
         return state
 
-    def _guarded(self, guard: Guard) -> Iterator[Condition]:
-        """The conditions that hold in launches that satisfy a guard."""
+    def _conditions_of_guard(self, guard: Guard) -> Iterator[Condition]:
+        """The conditions that a guard implies."""
         if guard.kind == "assert":
             for op in computing(self.program.kernel, guard.value):
-                p = self._exact(op, [self.value(x) for x in op.operands], op.result.type)
+                p = self._exact_result(op, [self.value(x) for x in op.operands], op.result.type)
                 low, high = range_of_type(op.result.type)
                 a, b = self.state.known.range(p) if isinstance(p, Sum) else (low, high)
                 if a < low or b > high:
@@ -106,7 +105,7 @@ class Machine:
             op = guard.value.owner
             args = [self.value(x) for x in op.operands] if isinstance(op, Op) else []
             if isinstance(op, Op) and None not in args and args:
-                p = self._exact(op, args, guard.value.type)
+                p = self._exact_result(op, args, guard.value.type)
             else:
                 p = self.value(guard.value)
             if isinstance(p, Sum):
@@ -131,10 +130,10 @@ class Machine:
             if isinstance(owner, Op) and self.program.pure(owner):
                 result = self._compute(owner, v)
             elif isinstance(owner, If) and isinstance(v.type, DType):
-                result = self._chosen(owner, v)
+                result = self._branch_result(owner, v)
             elif owner is self.program.kernel.body:
-                result = self._app(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
-        result = self.state.known.now(result)
+                result = self._application(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
+        result = self.state.known.normalised(result)
         self._values_at(frames, owner)[v] = result
         return result
 
@@ -147,7 +146,7 @@ class Machine:
             at = at.parent.parent if at.parent is not None else None
         return self.state.outer
 
-    def _app(self, v: Value, function: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    def _application(self, v: Value, function: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         application = atom("app", function, args)
         return ("is", application) if v.type is DTYPES["bool"] else application
 
@@ -160,21 +159,21 @@ class Machine:
             return None
         if isinstance(op, LaneUniform):
             return args[0]
-        result = self._exact(op, args, t)
+        result = self._exact_result(op, args, t)
         if result is None:
             attrs = str(sorted((k, str(x)) for k, x in op.attrs.items()))
-            return self._app(v, (op.NAME, attrs, op.results.index(v), t.notation), tuple(args))
+            return self._application(v, (op.NAME, attrs, op.results.index(v), t.notation), tuple(args))
         if isinstance(result, Sum) and isinstance(t, DType):
             low, high = range_of_type(t)
             known = self.state.known
             a, b = known.range(result)
-            above = a >= low or known.nonnegative(result - low)
-            if not (above and (b <= high or known.nonnegative(number(high) - result))):
-                self.requested |= dict.fromkeys(self.program.guards.requested(v))
+            fits_below = a >= low or known.nonnegative(result - low)
+            if not (fits_below and (b <= high or known.nonnegative(number(high) - result))):
+                self.requested_guards |= dict.fromkeys(self.program.guards.requested(v))
                 return wrapped(result, t.name)
         return result
 
-    def _exact(self, op: Op, args: list[Any], t: Any) -> Any:
+    def _exact_result(self, op: Op, args: list[Any], t: Any) -> Any:
         """The result of an op on integers and bools before it wraps; None for ops that are not modelled."""
         kinds = {v.type.kind for v in op.operands if isinstance(v.type, DType)}
         known = self.state.known
@@ -215,26 +214,30 @@ class Machine:
         if isinstance(op, Cast):
             return x
         if isinstance(op, S.Min | S.Max):
-            least = isinstance(op, S.Min)
+            is_min = isinstance(op, S.Min)
             if known.nonnegative(y - x):
-                return x if least else y
-            return (y if least else x) if known.nonnegative(x - y) else extreme(op.NAME, x, y)
+                return x if is_min else y
+            return (y if is_min else x) if known.nonnegative(x - y) else extreme(op.NAME, x, y)
         if isinstance(op, S.And | S.Or | S.Xor) and all(known.range(p) in BIT for p in (x, y)):
             if isinstance(op, S.Xor) and x.value is None and y.value is None:
                 return mod(x + y, 2)
-            both = x * y
-            return both if isinstance(op, S.And) else x + y - both * (2 if isinstance(op, S.Xor) else 1)
+            conjunction_bit = x * y
+            return (
+                conjunction_bit
+                if isinstance(op, S.And)
+                else x + y - conjunction_bit * (2 if isinstance(op, S.Xor) else 1)
+            )
         n = y.value
-        return None if n is None or n < 0 else self._by_number(op, x, n)
+        return None if n is None or n < 0 else self._by_constant(op, x, n)
 
-    def _by_number(self, op: Op, x: Sum, n: int) -> Sum | None:
+    def _by_constant(self, op: Op, x: Sum, n: int) -> Sum | None:
         positive = n > 0
         if isinstance(op, S.FloorDiv) and positive:
             return div(x, n)
         if isinstance(op, S.Div | S.Mod) and positive:  # toward zero
             part = div if isinstance(op, S.Div) else mod
-            above = self.state.known.nonnegative(x) or ge(x)
-            return choice(above, part(x, n), -part(-x, n))
+            is_nonnegative = self.state.known.nonnegative(x) or ge(x)
+            return choice(is_nonnegative, part(x, n), -part(-x, n))
         if isinstance(op, S.And) and n & (n + 1) == 0:
             return mod(x, n + 1)
         if isinstance(op, S.Xor) and n == 1:
@@ -246,7 +249,7 @@ class Machine:
     # Steps -----------------------------------------------------------------------------------------------------------
 
     def frame(self, state: State, r: int) -> Frame:
-        """The innermost region of a role, and the next op in the region."""
+        """The innermost frame of a role."""
         return state.roles[r].frames[-1]
 
     def op(self, state: State, r: int) -> Op:
@@ -292,10 +295,10 @@ class Machine:
         for v in op.results:
             numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
             if numeric and not self.program.pure(op) and frame.values.get(v) is None:
-                chosen = self._chosen(op, v) if isinstance(op, If) else None
-                frame.values[v] = self._any(v) if chosen is None else chosen
+                chosen = self._branch_result(op, v) if isinstance(op, If) else None
+                frame.values[v] = self._arbitrary_number(v) if chosen is None else chosen
 
-    def _chosen(self, op: If, v: Value) -> Any:
+    def _branch_result(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
         x, y = (self.value(region.yielded[op.results.index(v)]) for region in op.regions)
         if c is None or x is None or y is None:
@@ -304,8 +307,8 @@ class Machine:
             return disjunction(conjunction(c, x), conjunction(negation(c), y))
         return choice(c, x, y)
 
-    def _any(self, v: Value) -> Any:
-        """An arbitrary number of a type: the next symbol that the path binds."""
+    def _arbitrary_number(self, v: Value) -> Any:
+        """An arbitrary number of a value's type: a new symbol, which the path binds."""
         self.symbol_count += 1
         symbol = Atom("sym", f"o{self.symbol_count}", *range_of_type(v.type))
         self.state.bound.append(symbol)
@@ -324,15 +327,15 @@ class Machine:
             step, i, stop = self.value(op.step), frame.values[op.index], self.value(op.stop)
             if step is None or i is None or stop is None:
                 return None
-            for by, more in ((step, ge(stop - i - 1)), (-step, ge(i - stop - 1))):
-                moves = state.known.holds(ge(by - 1))
-                if moves is None:
-                    c = self._sign(by)
+            for magnitude, continues in ((step, ge(stop - i - 1)), (-step, ge(i - stop - 1))):
+                is_positive = state.known.holds(ge(magnitude - 1))
+                if is_positive is None:
+                    c = self._sign_condition(magnitude)
                     if symbols(c):
                         return None
                     raise Hoisted(c)
-                if moves:
-                    return more
+                if is_positive:
+                    return continues
             return False  # a loop with a step of 0 has no iterations
         assert isinstance(op, While)
         test = op.condition
@@ -342,8 +345,8 @@ class Machine:
         state.roles[r].frames.pop()
         return value
 
-    def _sign(self, step: Sum) -> Condition:
-        """The condition that decides first whether a number, the step of a loop or its opposite, is positive."""
+    def _sign_condition(self, step: Sum) -> Condition:
+        """The first undecided condition on which the sign of a number, the step of a loop or its negation, depends."""
         for a in sorted(step.atoms()):
             if a.kind == "ite" and self.state.known.holds(a.subterms[0]) is None:
                 undecided = (ge(p - 1) for p in a.subterms[1:] if self.state.known.holds(ge(p - 1)) is None)
@@ -378,13 +381,15 @@ class Machine:
             role.frames.pop()
             self._bind_results(role, op.results, [frame.values.get(a) for a in _carried(op)], _carried(op))
 
-    def _bind_results(self, role: Role, results: list[Value], values: list[Any], names: list[Value]) -> None:
+    def _bind_results(
+        self, role: Role, results: list[Value], values: list[Any], yielded: list[Value]
+    ) -> None:
         """Bind the results of an op to the values that its region has yielded."""
         frame = role.frames[-1]
         for v, x in zip(results, values, strict=True):
             if isinstance(v.type, DType):
                 frame.values[v] = x
-        self._transfer_in_flight(role, zip(results, names, strict=True))
+        self._transfer_in_flight(role, zip(results, yielded, strict=True))
         frame.at += 1
 
     def _leave(self, role: Role, frame: Frame, op: Yield) -> None:
@@ -401,13 +406,15 @@ class Machine:
             step, i = self.value(parent.step), frame.values[parent.index]
             arguments[parent.index] = None if step is None or i is None else i + step
         self._transfer_in_flight(role, zip(args, op.values, strict=True))
-        role.frames[-1] = Frame(frame.region, -1, arguments, frame.turn + 1)
+        role.frames[-1] = Frame(frame.region, -1, arguments, frame.iteration + 1)
 
     def _transfer_in_flight(self, role: Role, rows: Iterable[tuple[Value, Value]]) -> None:
-        for to, v in list(rows):
-            role.in_flight.pop(to, None)
-            if v in role.in_flight:
-                role.in_flight[to] = role.in_flight[v]
+        """For each pair (target, source) of values of one tile, record the matmul in flight of the source for the
+        target."""
+        for target, source in list(rows):
+            role.in_flight.pop(target, None)
+            if source in role.in_flight:
+                role.in_flight[target] = role.in_flight[source]
 
     # Events ----------------------------------------------------------------------------------------------------------
 
@@ -423,8 +430,8 @@ class Machine:
         return self.program.warp_groups[self.role]
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """The bytes of a whole buffer, with the stage that a view selects; -1 if the view does not select a single
-        stage."""
+        """All bytes of a buffer, with the stage that a view selects; the stage is -1 if the view does not select a
+        single stage."""
         buffer_root = root(buffer)
         allocation, ring = self.program.allocations.get(buffer_root), self.program.rings.get(buffer_root)
         stage: Any = -1
@@ -436,22 +443,22 @@ class Machine:
 
     def _event(self, role: Role, frame: Frame, op: Op) -> bool:
         """Execute one event; False for a wait that is not proved to end."""
-        if not role.midway:
-            role.todo = tuple(E.events(op, self))
-        if role.midway < len(role.todo):
-            if not self._do(role, op, role.todo[role.midway]):
+        if not role.completed_events:
+            role.events = tuple(E.events(op, self))
+        if role.completed_events < len(role.events):
+            if not self._execute(role, op, role.events[role.completed_events]):
                 return False
-            role.midway += 1
-        if role.midway >= len(role.todo):
+            role.completed_events += 1
+        if role.completed_events >= len(role.events):
             if isinstance(op, SharedMma | RegisterMma) and op.unit == "wgmma":
-                role.in_flight[op.result] = role.matmuls
+                role.in_flight[op.result] = role.issued_matmuls
             elif isinstance(op, MmaWait):
                 self._transfer_in_flight(role, zip(op.results, op.sums, strict=True))
-            role.midway = 0
+            role.completed_events = 0
             frame.at += 1
         return True
 
-    def _do(self, role: Role, op: Op, e: Any) -> bool:
+    def _execute(self, role: Role, op: Op, e: Any) -> bool:
         many = self.program.warps[self.role] > 1
         if isinstance(e, E.Wait):
             return self._wait(role, e, many)
@@ -463,79 +470,81 @@ class Machine:
             self._sync(role, E.Sync(), op)
         elif isinstance(e, E.Arrive | E.NamedArrival):
             b = self.program.barrier[e.barrier]
-            if isinstance(e, E.Arrive) and not self._at(e.stage, role.arrived.get(b), b):
+            if isinstance(e, E.Arrive) and not self._is_stage_of(e.stage, role.arrived.get(b), b):
                 raise Stuck("the stage is not the stage of the item", None, self.role)
             self._record_lag(role, b, isinstance(e, E.Arrive) and e.elected)
             role.arrived[b] = role.arrived[b] + 1
-            role.open[b] = role.open.get(b, 0) + (e.bytes if isinstance(e, E.Arrive) else 0)
-            role.fresh.clear()
+            role.outstanding_bytes[b] = role.outstanding_bytes.get(b, 0) + (
+                e.bytes if isinstance(e, E.Arrive) else 0
+            )
+            role.repeatable_waits.clear()
         elif isinstance(e, E.CopyIn):
             b = self.program.barrier[e.barrier]
             if b not in role.arrived:
                 raise Stuck("a copy completes on a barrier at which its role does not arrive", op, self.role)
             item = role.arrived[b]
-            if role.open.get(b, 0) < e.bytes:
+            if role.outstanding_bytes.get(b, 0) < e.bytes:
                 self._record_lag(role, b, True)
             else:
                 item = item - 1
-            role.open[b] = role.open.get(b, 0) - e.bytes
+            role.outstanding_bytes[b] = role.outstanding_bytes.get(b, 0) - e.bytes
             self._record_first_access(e.to, (self.role, True), {b: item})
             n = self.program.number[e.to.buffer]
             self.state.contents = [row for row in self.state.contents if row[0] != n]
         elif isinstance(e, E.MemoryAccess):
             self._access(role, e, op, True)
         elif isinstance(e, E.Fence):
-            role.loose = role.loose or (many and any(k is None for _, k in role.dirty))
+            role.warps_unordered = role.warps_unordered or (many and any(k is None for _, k in role.unfenced))
             role.unsynchronised |= {
-                (n, k): 2 for n, k in role.dirty if many and (k is not None or self._in_place(n))
+                (n, k): 2 for n, k in role.unfenced if many and (k is not None or self._writes_in_place(n))
             }
-            role.dirty.clear()
+            role.unfenced.clear()
         elif isinstance(e, E.Sync):
             self._sync(role, e, op)
         elif isinstance(e, E.Issue):
-            role.matmuls += 1
-            in_registers = _in_registers(op) if isinstance(op, RegisterMma) else None
-            role.pending_copies.append(
-                (role.matmuls, [self._slot_of(role, at) for at in e.operands], in_registers)
+            role.issued_matmuls += 1
+            in_registers = _register_operand(op) if isinstance(op, RegisterMma) else None
+            role.pending_matmuls.append(
+                (role.issued_matmuls, [self._slot_of(role, at) for at in e.operands], in_registers)
             )
-            role.loose = role.loose or many
+            role.warps_unordered = role.warps_unordered or many
         elif isinstance(e, E.MmaComplete):
-            done = max(0, len(role.pending_copies) - e.pending)
+            done = max(0, len(role.pending_matmuls) - e.pending)
             self._complete_for_issuers(
-                role, [k for _, frames, _ in role.pending_copies[:done] for k in frames]
+                role, [k for _, frames, _ in role.pending_matmuls[:done] for k in frames]
             )
-            role.loose = role.loose or (many and done > 0)
-            role.pending_copies = role.pending_copies[done:]
+            role.warps_unordered = role.warps_unordered or (many and done > 0)
+            role.pending_matmuls = role.pending_matmuls[done:]
         elif isinstance(e, E.CopyOut | E.Commit):
             if isinstance(e, E.CopyOut):
-                role.uncommitted = [*role.uncommitted, self._slot_of(role, e.source)]
+                role.uncommitted_reads = [*role.uncommitted_reads, self._slot_of(role, e.source)]
             if isinstance(e, E.Commit) or e.commit:
-                role.copies.append(role.uncommitted)
-                role.uncommitted = []
+                role.bulk_groups.append(role.uncommitted_reads)
+                role.uncommitted_reads = []
         elif isinstance(e, E.CopiesOutDone):
-            done = max(0, len(role.copies) - e.pending)
-            self._complete_for_issuers(role, [k for frames in role.copies[:done] for k in frames])
-            role.copies = role.copies[done:]
+            done = max(0, len(role.bulk_groups) - e.pending)
+            self._complete_for_issuers(role, [k for frames in role.bulk_groups[:done] for k in frames])
+            role.bulk_groups = role.bulk_groups[done:]
         return True
 
     def _complete_for_issuers(self, role: Role, slots: Iterable[SlotKey]) -> None:
-        """Record memory whose asynchronous reads are complete, a fact known to the issuing warps alone until all warps
-        have synchronised."""
+        """Record memory whose asynchronous reads are complete. Only the issuing warps know this until all warps have
+        synchronised."""
         for n, k in slots if self.program.warps[self.role] > 1 else ():
             if self.program.values[n] not in self.program.rings:
-                role.unknown.add((n, k if isinstance(k, int) else -1))
-            elif self._in_place(n):
-                role.unknown.add((n, None))
+                role.issuer_only_reads.add((n, k if isinstance(k, int) else -1))
+            elif self._writes_in_place(n):
+                role.issuer_only_reads.add((n, None))
 
-    def _in_place(self, ring: int) -> bool:
-        """Whether threads of the role write a ring that they do not fill: the same engine reads what they write."""
+    def _writes_in_place(self, ring: int) -> bool:
+        """Whether threads of the role write a ring with the engine that also reads it."""
         return (self.role, False) in self.program.writers[ring]
 
-    def _at(self, stage: Any, item: Sum | None, b: int) -> bool:
+    def _is_stage_of(self, stage: Any, item: Sum | None, b: int) -> bool:
         """Whether a stage is the stage of an item."""
         return item is not None and self.state.known.equal(stage, mod(item, self.program.stages[b]))
 
-    def last(self, role: Role, r: int, b: int) -> Sum:
+    def last_waited(self, role: Role, r: int, b: int) -> Sum:
         """The item of a role's last wait for a barrier."""
         return role.waited[b] - 1 - self.offsets.get((b, r), 0)
 
@@ -555,15 +564,18 @@ class Machine:
             known.equal(stage, mod(w, stages))
             and known.equal(parity, mod(div(w, stages) + offset // stages, 2))
         ):
-            if b in role.fresh:
+            if b in role.repeatable_waits:
                 return True
             raise Stuck("the stage or the parity does not belong to the item", None, self.role)
         if not self._is_complete(b, w - offset):
             return False
         role.waited[b] = w + 1
-        role.fresh.add(b)
+        role.repeatable_waits.add(b)
         if many:
-            role.ahead, role.loose = role.ahead or e.elected, role.loose or not e.elected
+            role.one_warp_ahead, role.warps_unordered = (
+                role.one_warp_ahead or e.elected,
+                role.warps_unordered or not e.elected,
+            )
         return True
 
     def _is_complete(self, b: int, item: Sum) -> bool:
@@ -576,75 +588,79 @@ class Machine:
         )
 
     def _record_lag(self, role: Role, b: int, elected: bool) -> None:
-        """Record the lead of an arrival over the items that the role has waited for, in `lags`: that of the warps that
-        arrive, one (`elected`) or all. Waits of other warps count only after all warps have synchronised."""
-        warps_differ = self.program.warps[self.role] > 1 and (role.loose if elected else role.ahead)
+        """Record in `lags` the lead of an arrival, of one warp (`elected`) or of all warps, over the waits of these
+        warps at each barrier. Waits of other warps count only after all warps have synchronised."""
+        warps_differ = self.program.warps[self.role] > 1 and (
+            role.warps_unordered if elected else role.one_warp_ahead
+        )
         c = role.arrived[b]
-        for after in role.waited:
-            key = (b, self.role, after)
-            near = self.program.stages[b] + self.program.stages[after]
-            same_warps = ((after, self.role) in self.program.waits_of_one) == elected
+        for waited_barrier in role.waited:
+            key = (b, self.role, waited_barrier)
+            limit = self.program.stages[b] + self.program.stages[waited_barrier]
+            same_warps = ((waited_barrier, self.role) in self.program.waits_of_one) == elected
             lag = (
-                self._upper_bound(c - role.waited[after] + 1, near)
+                self._upper_bound(c - role.waited[waited_barrier] + 1, limit)
                 if same_warps or not warps_differ
                 else None
             )
-            before = self.lags.get(key, lag)
-            self.lags[key] = None if lag is None or before is None else max(lag, before)
+            previous = self.lags.get(key, lag)
+            self.lags[key] = None if lag is None or previous is None else max(lag, previous)
         key = (b, self.role, -1)
-        early = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
-        self.lags[key] = 0 if early and self.lags.get(key, 0) == 0 else None
+        is_first_use = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
+        self.lags[key] = 0 if is_first_use and self.lags.get(key, 0) == 0 else None
 
     def _record_first_access(self, at: E.Bytes, engine: Engine, arrived: dict[int, Sum]) -> None:
-        """Record an engine's first access of a ring, in `first_accesses` and `firsts`. The item is the number of the
-        stage if all numbers of arrivals are known, else the last item of that stage that has been handed over."""
+        """Record an engine's first access of a ring, in `first_accesses` and `item_shifts`. The item is the number of
+        the stage if all numbers of arrivals are known, else the last item of that stage that has been handed over."""
         key = (at.buffer, engine)
         self.first_accesses.setdefault(key)
-        if key in self.firsts:
+        if key in self.item_shifts:
             return
         item: Sum | None = number(at.stage)
         if any(x.value is None for x in arrived.values()):
-            item = self._of_stage(at, self._last_handed(at, engine))
+            item = self._item_of_stage(at, self._last_acquired_items(at, engine))
         resolved = self.state.known.resolved
-        residual = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
-        known = {b: n for b, n in residual.items() if n is not None}
-        if known:
-            self.firsts[key] = known
+        shifts = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
+        known_shifts = {b: n for b, n in shifts.items() if n is not None}
+        if known_shifts:
+            self.item_shifts[key] = known_shifts
 
-    def _last_handed(self, at: E.Bytes, engine: Engine) -> list[Sum]:
-        """The last items that were handed to an engine, one for each stage."""
+    def _last_acquired_items(self, at: E.Bytes, engine: Engine) -> list[Sum]:
+        """The last items that an engine has acquired, one for each stage."""
         ring = self.program.rings.get(at.buffer)
         if ring is None:
             name = at.buffer.name or "a buffer"
             raise Stuck(f"roles share {name}, and no pair of barriers hands it over", None, self.role)
-        for row in ring.rows:
-            if row.taker == engine and not row.own:
-                last = self.last(self.state.roles[self.role], self.role, row.barrier)
-                near = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.giver))
-                last += (0 if next(near, engine) == row.giver else ring.stages) - self.shift(at.buffer, row)
+        for row in ring.handovers:
+            if row.acquirer == engine and not row.own:
+                last = self.last_waited(self.state.roles[self.role], self.role, row.barrier)
+                order = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.releaser))
+                last += (0 if next(order, engine) == row.releaser else ring.stages) - self.item_shift(
+                    at.buffer, row
+                )
                 return [last - k for k in range(ring.stages)]
         return []
 
-    def _of_stage(self, at: E.Bytes, items: Sequence[Sum]) -> Sum | None:
-        """The item, among some, that lies in the accessed stage: one whose stage is the same term, before one whose
-        stage is known to be equal."""
+    def _item_of_stage(self, at: E.Bytes, items: Sequence[Sum]) -> Sum | None:
+        """The item of `items` that is in the accessed stage: preferably an item whose stage is the identical term, else
+        an item whose stage is known to be equal."""
         stages = self.program.rings[at.buffer].stages
         stage, rows = number(at.stage), [(item, mod(item, stages)) for item in items]
-        matching_items = (item for item, own in rows if own == stage)
-        known = (item for item, own in rows if self.state.known.equal(stage, own))
-        return next(chain(matching_items, known), None)
+        identical = (item for item, own in rows if own == stage)
+        equal = (item for item, own in rows if self.state.known.equal(stage, own))
+        return next(chain(identical, equal), None)
 
-    def shift(self, v: Value, row: HandOver) -> int:
+    def item_shift(self, v: Value, row: HandOver) -> int:
         """The item for which the releasing engine arrives, less the item of the ring that it hands over."""
-        return self.firsts.get((v, row.giver), {}).get(row.barrier, 0)
+        return self.item_shifts.get((v, row.releaser), {}).get(row.barrier, 0)
 
-    def _upper_bound(self, p: Sum, near: int) -> int | None:
-        """The least known upper bound of a sum between -near and near; None if there is none."""
+    def _upper_bound(self, p: Sum, limit: int) -> int | None:
+        """The least known upper bound of a sum between -limit and limit; None if there is none."""
         if p.value is not None:
             return p.value
-        if not self.state.known.nonnegative(number(near) - p):
+        if not self.state.known.nonnegative(number(limit) - p):
             return None
-        return next(n for n in range(-near, near + 1) if self.state.known.nonnegative(number(n) - p))
+        return next(n for n in range(-limit, limit + 1) if self.state.known.nonnegative(number(n) - p))
 
     def _slot_of(self, role: Role, at: E.Bytes, writes: bool = False) -> SlotKey:
         ring, n = self.program.rings.get(at.buffer), self.program.number[at.buffer]
@@ -652,50 +668,50 @@ class Machine:
             return n, at.stage
         engine = ring.engine(self.role, writes, False)
         self._record_first_access(at, engine, role.arrived)
-        near: list[Sum] = []
-        for row in ring.handovers_of(engine)[:1]:
-            first = role.arrived[row.barrier] - self.shift(at.buffer, row)
-            near += [first + k for k in range(ring.stages)]
-        item = self._of_stage(at, [*near, *self._last_handed(at, engine)])
+        candidates: list[Sum] = []
+        for row in ring.handovers_from(engine)[:1]:
+            first = role.arrived[row.barrier] - self.item_shift(at.buffer, row)
+            candidates += [first + k for k in range(ring.stages)]
+        item = self._item_of_stage(at, [*candidates, *self._last_acquired_items(at, engine)])
         if item is None:
             raise Stuck("the stage does not belong to an item that the role has waited for", None, self.role)
-        for row in ring.handovers_of(engine):
-            self._shifted(at.buffer, row, role.arrived[row.barrier] - item)
+        for row in ring.handovers_from(engine):
+            self._raise_shift(at.buffer, row, role.arrived[row.barrier] - item)
         return n, item
 
-    def _shifted(self, v: Value, row: HandOver, shift: Sum) -> None:
-        """Raise the noted shift of a row, if its engine has arrived for later items at this access than at those
-        before."""
-        noted = self.shift(v, row)
-        if not self.state.known.nonnegative(number(noted) - shift):
+    def _raise_shift(self, v: Value, row: HandOver, shift: Sum) -> None:
+        """Raise the recorded shift of a hand-over, if the engine has arrived for later items at this access than at
+        the previous ones."""
+        recorded = self.item_shift(v, row)
+        if not self.state.known.nonnegative(number(recorded) - shift):
             bound = self._upper_bound(shift, self.program.rings[v].stages)
             if bound is not None:
-                key = (v, row.giver)
-                self.firsts[key] = {**self.firsts.get(key, {}), row.barrier: bound}
+                key = (v, row.releaser)
+                self.item_shifts[key] = {**self.item_shifts.get(key, {}), row.barrier: bound}
 
-    def _access(self, role: Role, e: E.MemoryAccess, op: Op, sure: bool) -> None:
+    def _access(self, role: Role, e: E.MemoryAccess, op: Op, is_certain: bool) -> None:
         v, n = e.at.buffer, self.program.number[e.at.buffer]
         ring, many = self.program.rings.get(v), self.program.warps[self.role] > 1
         if ring is not None:
             engine = ring.engine(self.role, e.write, False)
-            numbered = v in self.program.numbered
+            has_contents = v in self.program.rings_with_contents
             if op.NAME != "buf.new":
                 accesses = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
                 at = next(at for at in accesses if at.buffer is v)
                 self._record_first_access(at, engine, role.arrived)
-                if ring.handovers_of(engine):
+                if ring.handovers_from(engine):
                     self._slot_of(role, at, e.write)
-                if numbered:
-                    self._number(role, e, at, sure)
-            if ring.copied or (e.write and ring.asynchronous):
-                role.dirty.add((n, None))
-            role.loose = role.loose or many
+                if has_contents:
+                    self._update_contents(role, e, at, is_certain)
+            if ring.copying_roles or (e.write and ring.asynchronous):
+                role.unfenced.add((n, None))
+            role.warps_unordered = role.warps_unordered or many
         elif e.write:
             for m in self.program.overlapping.get(v, ()):
                 slot = e.at.stage if m == n and isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
-                role.dirty.add((m, slot))
+                role.unfenced.add((m, slot))
 
-    def _number(self, role: Role, e: E.MemoryAccess, at: E.Bytes, sure: bool) -> None:
+    def _update_contents(self, role: Role, e: E.MemoryAccess, at: E.Bytes, is_certain: bool) -> None:
         """Update the known contents of stages after a store of one number to a stage, or the value of a loaded
         element."""
         n, item = self._slot_of(role, at, e.write)
@@ -706,10 +722,10 @@ class Machine:
                 for m, other, x in self.state.contents
                 if m != n or ((other - item).value or 0) % stages
             ]
-            stored = self.value(e.number) if sure and e.number is not None else None
+            stored = self.value(e.number) if is_certain and e.number is not None else None
             if stored is not None:
                 self.state.contents.append((n, item, stored))
-        elif sure and e.number is not None and not self.program.known.varying(e.number):
+        elif is_certain and e.number is not None and not self.program.known.varying(e.number):
             for m, other, stored in self.state.contents:
                 if m == n and self.state.known.equal(other, item):
                     role.frames[-1].values[e.number] = stored
@@ -719,9 +735,14 @@ class Machine:
             role.unsynchronised = {k: min(level, 1) for k, level in role.unsynchronised.items()}
             if isinstance(op, BulkStore):
                 staging = self.program.number[root(op.buffer)]
-                role.unknown = {k for k in role.unknown if k[0] != staging}
+                role.issuer_only_reads = {k for k in role.issuer_only_reads if k[0] != staging}
             return
-        role.unsynchronised, role.unknown, role.loose, role.ahead = {}, set(), False, False
+        role.unsynchronised, role.issuer_only_reads, role.warps_unordered, role.one_warp_ahead = (
+            {},
+            set(),
+            False,
+            False,
+        )
 
 
 def _carried(op: For | While) -> list[Value]:
@@ -729,7 +750,7 @@ def _carried(op: For | While) -> list[Value]:
     return op.arguments
 
 
-def _in_registers(op: RegisterMma) -> Value:
+def _register_operand(op: RegisterMma) -> Value:
     """The operand of a matmul that is in registers."""
     return op.b if isinstance(op.a.type, BufType) else op.a
 

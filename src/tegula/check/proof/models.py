@@ -1,5 +1,5 @@
-"""Models: numbers for symbols in which all conditions known on a path hold. A condition that is false in a model does
-not follow, and no proof of it is searched for."""
+"""Models: assignments of numbers to symbols under which all conditions of a path hold. A condition that is false in a
+model does not follow, so the prover does not search for a proof of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tegula.check.proof.terms import Atom, Condition, Sum, inside, quotient
 from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
-"""The ranges from which the models choose unknown numbers."""
-STEPS, TRIES, MAX_EVALUATIONS = 8, 2, 4_000
-"""The largest number of changes to one model in a repair, of models that are repaired for one question, and of
-conditions that are evaluated for one question."""
+"""The range from which each kind of model chooses unknown numbers."""
+MAX_CHANGES, TRIES, MAX_EVALUATIONS = 8, 2, 4_000
+"""The maximum numbers of changes to one model in a repair, of models that are repaired for one query, and of
+conditions that are evaluated for one query."""
 
 
 class Model:
-    """A number for each atom; a function has equal results for equal arguments. `values`: the numbers that were changed
-    after they had been chosen."""
+    """A number for each atom; a function has equal results for equal arguments. `values`: the numbers that a repair has
+    changed."""
 
     __slots__ = ("cache", "kind", "results", "values")
 
@@ -32,7 +32,7 @@ class Model:
     def number(self, p: Sum) -> int:
         """The value of a polynomial."""
         total = 0
-        for m, c in p.parts.items():
+        for m, c in p.coefficients.items():
             for a in m:
                 x = self.cache.get(a)
                 c *= self._atom(a) if x is None else x
@@ -52,14 +52,14 @@ class Model:
             return not self.holds(c[1])
         return (all if kind == "and" else any)(map(self.holds, c[1:]))
 
-    def _any(self, x: Any) -> int:
+    def _argument(self, x: Any) -> int:
         return self.number(x) if isinstance(x, Sum) else int(self.holds(x))
 
     def _atom(self, a: Atom) -> int:
-        x = self.cache[a] = self._computed(a)
+        x = self.cache[a] = self._compute(a)
         return x
 
-    def _computed(self, a: Atom) -> int:
+    def _compute(self, a: Atom) -> int:
         kind, operands = a.kind, a.subterms
         if kind == "mod":
             return self.number(operands[0]) % operands[1]
@@ -73,60 +73,62 @@ class Model:
             low, high = a.limits
             return (self.number(operands[0]) - low) % (high - low + 1) + low
         if kind == "app" and operands[0][0] == "param" and operands[0][3] not in DTYPES:
-            return crc32(str(operands[0]).encode())  # arrays differ, so that functions of them may
+            return crc32(
+                str(operands[0]).encode()
+            )  # different arrays have different numbers, so functions of them may differ
         if (parts := quotient(a)) is not None:
             x, y = map(self.number, parts)
             if y > 0 and (x >= 0 or operands[0][0] == "floordiv"):
                 return x // y
-        return self._chosen(self.key(a), a.limits)
+        return self._choose_number(self.key(a), a.limits)
 
     def key(self, a: Atom) -> Any:
-        """The key by which a model knows a symbol, or the result of a function."""
-        return a if a.kind == "sym" else (a.subterms[0], tuple(map(self._any, a.subterms[1])))
+        """The key of a symbol, or of the result of a function, in a model."""
+        return a if a.kind == "sym" else (a.subterms[0], tuple(map(self._argument, a.subterms[1])))
 
-    def _chosen(self, key: Any, limits: tuple[Any, Any]) -> int:
+    def _choose_number(self, key: Any, limits: tuple[Any, Any]) -> int:
         x = self.values.get(key)
         if x is None:
-            least, most = KINDS[self.kind]
-            x = least + crc32(str(key).encode()) % (most - least + 1) if most > least else least
+            low, high = KINDS[self.kind]
+            x = low + crc32(str(key).encode()) % (high - low + 1) if high > low else low
         return int(min(max(x, limits[0]), limits[1]))
 
-    def changed(self, key: Any, x: int) -> Model:
+    def with_number(self, key: Any, x: int) -> Model:
         """A copy of the model with one number changed."""
         return Model(self.kind, {**self.values, key: x})
 
     # Repair ----------------------------------------------------------------------------------------------------------
 
     def repaired(self, conditions: Sequence[Condition], evaluations: list[int]) -> Model | None:
-        """A model in which all conditions hold, reached by changing numbers of this one; None if none is found.
-        `evaluations`: the number of conditions that have been evaluated, to which those of this search are added."""
-        best, left = self, [k for k, c in enumerate(conditions) if not self.holds(c)]
+        """A model in which all conditions hold, by changes of numbers of this model; None if no such model is found.
+        `evaluations`: the number of evaluated conditions, which the search increases."""
+        best, unsatisfied = self, [k for k, c in enumerate(conditions) if not self.holds(c)]
         evaluations[0] += len(conditions)
-        about = concerned(conditions) if left else {}
-        for _ in range(STEPS):
-            if not left:
+        conditions_of = conditions_by_variable(conditions) if unsatisfied else {}
+        for _ in range(MAX_CHANGES):
+            if not unsatisfied:
                 return best
-            near: Model | None = None
-            wrong = left
-            for key, x in dict.fromkeys(best.changes(conditions[left[-1]])):
+            neighbour: Model | None = None
+            unsatisfied_there = unsatisfied
+            for key, x in dict.fromkeys(best.changes(conditions[unsatisfied[-1]])):
                 if evaluations[0] > MAX_EVALUATIONS:
                     return None
-                other = best.changed(key, x)
-                changed = about.get(key if isinstance(key, Atom) else key[0], set())
-                rest = [k for k in left if k not in changed]
-                rest += [k for k in changed if not other.holds(conditions[k])]
-                evaluations[0] += len(changed) + 1
-                if near is None or len(rest) < len(wrong):
-                    near, wrong = other, rest
-                if not rest:
-                    return other
-            if near is None:
+                candidate = best.with_number(key, x)
+                affected = conditions_of.get(key if isinstance(key, Atom) else key[0], set())
+                remaining = [k for k in unsatisfied if k not in affected]
+                remaining += [k for k in affected if not candidate.holds(conditions[k])]
+                evaluations[0] += len(affected) + 1
+                if neighbour is None or len(remaining) < len(unsatisfied_there):
+                    neighbour, unsatisfied_there = candidate, remaining
+                if not remaining:
+                    return candidate
+            if neighbour is None:
                 return None
-            best, left = near, sorted(wrong)
+            best, unsatisfied = neighbour, sorted(unsatisfied_there)
         return None
 
     def changes(self, c: Condition, target: bool = True) -> Iterator[tuple[Any, int]]:
-        """The changes, as (key, number), that may make a condition true, or false if not `target`."""
+        """The changes, as (key, number), that may give a condition the truth value `target`."""
         if isinstance(c, bool):
             return
         if c[0] == "not":
@@ -147,31 +149,31 @@ class Model:
 
     def _shifting_changes(self, p: Sum, distance: int) -> Iterator[tuple[Any, int]]:
         """The changes, as (key, number), that move the value of a polynomial by `distance` or more."""
-        for m, c in p.parts.items():
+        for m, c in p.coefficients.items():
             for a in m:
                 if a.kind in ("sym", "app"):
-                    other = c
+                    slope = c
                     for b in m:
-                        other *= 1 if b is a else self.number(Sum({(b,): 1}))
-                    if other:
-                        yield self.key(a), self.number(Sum({(a,): 1})) - -distance // other
+                        slope *= 1 if b is a else self.number(Sum({(b,): 1}))
+                    if slope:
+                        yield self.key(a), self.number(Sum({(a,): 1})) - -distance // slope
                 elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
                     if a.kind == "ite":
                         yield from self.changes(a.subterms[0], not self.holds(a.subterms[0]))
-                    elif a.kind in ("min", "max"):  # the other one may be taken
+                    elif a.kind in ("min", "max"):  # select the other operand
                         d = a.subterms[0] - a.subterms[1]
                         x = self.number(d)
                         yield from self._shifting_changes(d, -x - (1 if x >= 0 else -1))
-                    each = distance // c if distance % c == 0 else distance // c + (c > 0)
+                    shift = distance // c if distance % c == 0 else distance // c + (c > 0)
                     for q in a.subterms:
                         if isinstance(q, Sum):
                             yield from self._shifting_changes(
-                                q, each * a.subterms[1] if a.kind == "div" else each
+                                q, shift * a.subterms[1] if a.kind == "div" else shift
                             )
 
 
-def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
-    """The places of the conditions that a symbol, or the results of a function, may decide."""
+def conditions_by_variable(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
+    """The indices of the conditions in which a symbol, or a function, occurs."""
     variables: defaultdict[Any, set[int]] = defaultdict(set)
     for k, c in enumerate(conditions):
         for a in inside(c):
@@ -179,11 +181,11 @@ def concerned(conditions: Sequence[Condition]) -> dict[Any, set[int]]:
     return variables
 
 
-def counterexample(others: Sequence[Model], conditions: Sequence[Condition]) -> tuple[Model | None, int]:
-    """A model of conditions near one of the first other models, or None if none is found; and the number of conditions
+def counterexample(models: Sequence[Model], conditions: Sequence[Condition]) -> tuple[Model | None, int]:
+    """A model of the conditions that a repair of one of the first `models` finds, or None; and the number of conditions
     that were evaluated."""
     evaluations = [0]
-    for model in others[:TRIES]:
+    for model in models[:TRIES]:
         repaired = model.repaired(conditions, evaluations)
         if repaired is not None:
             return repaired, evaluations[0]

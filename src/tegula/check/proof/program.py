@@ -16,46 +16,46 @@ from tegula.ops.convert import Cast
 from tegula.ops.scalar import Select
 
 Engine: TypeAlias = tuple[int, bool]
-"""An engine that accesses a ring: a role, and whether it is the one that fills the ring, by copies or stores."""
+"""An engine that accesses a ring: a role, and whether the engine fills the ring, by copies or stores."""
 Order: TypeAlias = list[list[tuple[Op, E.Event]]]
-"""The events of each role in the order of its text, with their ops."""
+"""The events of each role in program order, each with its op."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """The barrier by which one engine hands a ring to another. `own`: both engines belong to one role, which knows its
-    own arrivals."""
+    """A hand-over of a ring from one engine to another, by a barrier. `own`: both engines belong to one role, whose
+    arrivals precede its copies in program order."""
 
-    giver: Engine
-    taker: Engine
+    releaser: Engine
+    acquirer: Engine
     barrier: int
     own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RingUse:
-    """A buffer that engines hand to each other, with one row per ordered pair of engines. `copied`: the roles that copy
-    into it; `storing`: the roles whose stores fill it, so that these stores belong to another engine than the role's
-    reads."""
+    """A buffer that engines hand to each other, with one hand-over per ordered pair of engines. `asynchronous`: whether
+    copies or tensor cores access it; `copying_roles`: the roles that copy into it; `filling_roles`: the roles whose
+    stores belong to the engine that fills the ring, and not to the engine of the role's reads."""
 
     stages: int
-    rows: list[HandOver]
+    handovers: list[HandOver]
     asynchronous: bool
-    copied: set[int]
-    storing: set[int]
+    copying_roles: set[int]
+    filling_roles: set[int]
 
     def engine(self, role: int, writes: bool, asynchronous: bool) -> Engine:
-        """The engine that makes an access of a role."""
-        return role, writes and (asynchronous or role in self.storing)
+        """The engine to which an access of a role belongs."""
+        return role, writes and (asynchronous or role in self.filling_roles)
 
-    def handovers_of(self, engine: Engine) -> list[HandOver]:
-        """The rows in which an engine hands over the buffer."""
-        return [row for row in self.rows if row.giver == engine]
+    def handovers_from(self, engine: Engine) -> list[HandOver]:
+        """The hand-overs in which an engine releases the buffer."""
+        return [row for row in self.handovers if row.releaser == engine]
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A value that selects the stage or parity of a barrier."""
+    """The use of a value as the stage, or the parity, of a wait or an arrival at a barrier."""
 
     barrier: int
     parity: bool
@@ -74,13 +74,13 @@ class Program(Scheduled):
         self.writers: dict[int, set[Engine]] = {}
         for v, rows in self.accesses.items():
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
-            if copied or len({r for r, *_ in rows}) > 1 or self._storing(v, rows, self.order):
+            if copied or len({r for r, *_ in rows}) > 1 or self._filling_roles(v, rows, self.order):
                 self._ring(v, rows, self.order)
         self.overlapping = self._overlapping()
         self.guards = Guards(
             kernel, {op for op in self.ops if isinstance(op, For | While) and self.counts(op)}
         )
-        self.numbered = {
+        self.rings_with_contents = {
             e.at.buffer
             for region in self.roles
             for op in region.walk()
@@ -90,9 +90,9 @@ class Program(Scheduled):
             and e.number is not None
             and e.at.buffer in self.rings
         }
-        """Rings whose stages may hold one known number."""
-        self.notes: dict[tuple[str, Region], Any] = {}
-        """Cached results for regions, which depend on their text alone."""
+        """The rings to whose stages a known number may be stored."""
+        self.cache_of_regions: dict[tuple[str, Region], Any] = {}
+        """Cached results of analyses, by analysis and region."""
         self.hints = self._hints()
         self.uses = self._uses()
         self.needed = self._needed()
@@ -113,11 +113,11 @@ class Program(Scheduled):
         return overlaps
 
     def _ring(self, v: Value, accesses: list[Access], order: Order) -> None:
-        """Record how engines hand a ring to each other: each pair of engines of which one writes."""
+        """Record the hand-overs of a ring between each two engines one of which writes."""
         assert isinstance(v.owner, Op)
         stages = v.owner.stages or 1 if isinstance(v.owner, BufNew) else 1
         copied = {r for r, writes, asynchronous, _ in accesses if writes and asynchronous}
-        ring = RingUse(stages, [], v in self.tracked, copied, self._storing(v, accesses, order))
+        ring = RingUse(stages, [], v in self.tracked, copied, self._filling_roles(v, accesses, order))
         writers = {ring.engine(r, True, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
         engines = sorted(writers | {(r, False) for r, writes, _, _ in accesses if not writes})
         for x in engines:
@@ -125,47 +125,48 @@ class Program(Scheduled):
                 if x != y and (x in writers or y in writers):
                     row = self._hand_over(v, x, y, y in writers, order)
                     if row is not None:
-                        ring.rows.append(row)
-        if ring.rows:
+                        ring.handovers.append(row)
+        if ring.handovers:
             self.rings[v], self.writers[self.number[v]] = ring, writers
 
-    def _storing(self, v: Value, accesses: list[Access], order: Order) -> set[int]:
-        """The roles that fill a ring by stores of their threads: those that copy into it and do not read it, and those
-        that hand over to themselves what they have stored, at a barrier where they arrive and wait."""
-        out: set[int] = set()
+    def _filling_roles(self, v: Value, accesses: list[Access], order: Order) -> set[int]:
+        """The roles that fill a ring by stores of their threads: roles that also copy into the ring and do not read it,
+        and roles that hand the stored items over to themselves, at a barrier where they arrive and wait."""
+        filling: set[int] = set()
         for role in {r for r, writes, asynchronous, _ in accesses if writes and not asynchronous}:
             if all(writes for r, writes, _, _ in accesses if r == role):
                 if any(r == role and asynchronous for r, _, asynchronous, _ in accesses):
-                    out.add(role)
+                    filling.add(role)
                 continue
             events = [e for _, e in order[role]]
             stores = [k for k, e in enumerate(events) if _fills(e, v)]
             own = {b for b, waiters in enumerate(self.waiters) if role in waiters & self.arrivers[b]}
             later = (e for e in events[stores[0] :] if isinstance(e, E.Arrive | E.NamedArrival))
             if (first := next(later, None)) is not None and self.barrier[first.barrier] in own:
-                out.add(role)
-        return out
+                filling.add(role)
+        return filling
 
     def _hand_over(self, v: Value, x: Engine, y: Engine, writes: bool, order: Order) -> HandOver | None:
-        """The barrier at which engine `x` arrives and engine `y` waits: the one on which copies complete; else the
-        barrier of the last wait of `y` before its write, or of the first arrival of `x` after its access."""
+        """The hand-over from engine `x` to engine `y`, at a barrier where `x` arrives and `y` waits: the barrier on
+        which copies complete; else the barrier of the last wait of `y` before its write, or of the first arrival of `x`
+        after its access."""
 
         def accesses(e: E.Event, engine: Engine) -> bool:
             return _fills(e, v) if engine[1] else any(at.buffer is v for at in memory(e))
 
         copies = (e for _, e in order[x[0] if x[1] else y[0]] if isinstance(e, E.CopyIn) and e.to.buffer is v)
-        filled = next((self.barrier[e.barrier] for e in copies), -1)
-        if x[1] and filled >= 0:
-            return HandOver(x, y, filled) if y[0] in self.waiters[filled] else None
-        known = [
+        copy_barrier = next((self.barrier[e.barrier] for e in copies), -1)
+        if x[1] and copy_barrier >= 0:
+            return HandOver(x, y, copy_barrier) if y[0] in self.waiters[copy_barrier] else None
+        candidates = [
             b
             for b in range(len(self.barriers))
-            if x[0] in self.arrivers[b] and y[0] in self.waiters[b] and (x[0] != y[0] or b != filled)
+            if x[0] in self.arrivers[b] and y[0] in self.waiters[b] and (x[0] != y[0] or b != copy_barrier)
         ]
         if writes:
             events = [e for _, e in order[y[0]]]
             first = next((k for k, e in enumerate(events) if accesses(e, y)), 0)
-            near = [
+            synchronisations = [
                 e
                 for e in (*reversed(events[:first]), *reversed(events[first:]))
                 if isinstance(e, E.Wait | E.NamedWait)
@@ -173,17 +174,19 @@ class Program(Scheduled):
         else:
             events = [e for _, e in order[x[0]]]
             first = next((k for k, e in enumerate(events) if accesses(e, x)), 0)
-            near = [e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.NamedArrival)]
-        barrier = next((b for e in near if (b := self.barrier[e.barrier]) in known), None)
+            synchronisations = [
+                e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.NamedArrival)
+            ]
+        barrier = next((b for e in synchronisations if (b := self.barrier[e.barrier]) in candidates), None)
         if barrier is not None:
             return HandOver(x, y, barrier)
-        return HandOver(x, y, filled, True) if x[0] == y[0] and filled >= 0 else None
+        return HandOver(x, y, copy_barrier, True) if x[0] == y[0] and copy_barrier >= 0 else None
 
     # Hints -----------------------------------------------------------------------------------------------------------
 
     def _hints(self) -> dict[Value, list[Hint]]:
-        """The hints for each value: values that loops and branches carry or choose between form one class, and a class
-        has the stages and parities that any of its members selects."""
+        """The hints of each value. Values that a loop carries, or between which a branch selects, form one class, and
+        all members of a class have the same hints."""
         parent: dict[Value, Value] = {}
 
         def find(v: Value) -> Value:
@@ -227,7 +230,7 @@ class Program(Scheduled):
                 and ring.stages > 1
             ):
                 rows = hints_of.setdefault(find(op.starts[0]), {})
-                for row in ring.rows:
+                for row in ring.handovers:
                     rows.setdefault(Hint(row.barrier, False, True))
                     rows.setdefault(Hint(row.barrier, False, False))
         return {v: [*hints_of[find(v)]] for v in self.values if find(v) in hints_of}

@@ -1,5 +1,5 @@
-"""The encoding of labels in certificates, and the chains of lags that show which role's progress is known to which
-other (docs/design/042-certificates.md)."""
+"""The encoding of labels in certificates, and the chains of lags by which a role knows the progress of another role
+(docs/design/042-certificates.md)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from tegula.check.proof.labels import Label
 from tegula.check.proof.program import Program
-from tegula.check.proof.state import Frame, Role, Stuck
-from tegula.check.proof.terms import Atom, Sum, encoded
+from tegula.check.proof.state import Frame, Role, State, Stuck
+from tegula.check.proof.terms import Atom, Sum, encoded, symbols
 
 Lags = dict[tuple[int, int, int], int]
 
@@ -37,47 +37,48 @@ def row(program: Program, role: Role, bound: dict[Atom, int]) -> dict[str, Any]:
             raise Stuck("the copies and matmuls in flight are unknown")
         return [[n, "item", encoded(x, bound)] if isinstance(x, Sum) else [n, x] for n, x in in_flight]
 
-    numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.pending_copies)}
+    numbers = {n: k + 1 for k, (n, _, _) in enumerate(role.pending_matmuls)}
     return {
         "frames": [frame_row(program, frame, bound) for frame in role.frames],
         "arrived": [[b, encoded(x, bound)] for b, x in role.arrived.items()],
         "waited": [[b, encoded(x, bound)] for b, x in role.waited.items()],
         "pending_matmuls": [
-            [items(in_flight), None if v is None else number_of[v]] for _, in_flight, v in role.pending_copies
+            [items(in_flight), None if v is None else number_of[v]]
+            for _, in_flight, v in role.pending_matmuls
         ],
         "in_flight": [[number_of[v], numbers[n]] for v, n in role.in_flight.items() if n in numbers],
-        "uncommitted_reads": items(role.uncommitted),
-        "bulk_groups": [items(in_flight) for in_flight in role.copies],
-        "unfenced": sorted([n, k] for n, k in role.dirty),
+        "uncommitted_reads": items(role.uncommitted_reads),
+        "bulk_groups": [items(in_flight) for in_flight in role.bulk_groups],
+        "unfenced": sorted([n, k] for n, k in role.unfenced),
         "unsynchronised": sorted([n, k, level] for (n, k), level in role.unsynchronised.items()),
-        "issuer_only_reads": sorted([n, k] for n, k in role.unknown),
-        "warps_unordered": role.loose,
-        "one_warp_ahead": role.ahead,
+        "issuer_only_reads": sorted([n, k] for n, k in role.issuer_only_reads),
+        "warps_unordered": role.warps_unordered,
+        "one_warp_ahead": role.one_warp_ahead,
     }
 
 
 def frame_row(program: Program, frame: Frame, bound: dict[Atom, int]) -> list[Any]:
-    """The encoding of one region that a role is in: the region, the next op, and the values that are defined there."""
+    """The encoding of a frame: the region, the next op, and the values that are defined in the region."""
     env = [[program.number[v], encoded(x, bound)] for v, x in frame.values.items() if x is not None]
     return [program.region_number[frame.region], frame.at, env]
 
 
 def chains(program: Program, lags: Lags) -> list[Any]:
-    """The chains of lags by which each role that arrives at a barrier knows of the progress of each role that waits
-    there, where one is found: [barrier, waiter, arriver, links]."""
+    """The chains of lags by which the arrivers of a barrier know the progress of its waiters, as rows [barrier, waiter,
+    arriver, links]. Pairs of roles for which no chain is found have no row."""
     out: list[Any] = []
     for b, waiters in enumerate(program.waiters):
         for w in sorted(waiters):
             for r in sorted(program.arrivers[b]):
-                chain_of_waits = chain(program, lags, b, w, [(b, r)], 0)
-                if chain_of_waits is not None:
-                    out.append([b, w, r, [list(link) for link in chain_of_waits]])
+                links = chain(program, lags, b, w, [(b, r)], 0)
+                if links is not None:
+                    out.append([b, w, r, [list(link) for link in links]])
     return out
 
 
 def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int, int, int]]:
-    """The keys of the lags that chains use, and those of arrivals for the first items only, for pairs of roles that
-    have no chain."""
+    """The keys of the lags that chains use, and, for pairs of roles without a chain, the keys of arrivals for the first
+    items only."""
     triples = {(b, w, r) for b, w, r, _ in chains}
     for b, _, _, links in chains:
         for k, (at, r) in enumerate(links):
@@ -98,12 +99,21 @@ def chain(
     last = lags.get((at, r, b))
     if r == w and last is not None and total + last <= stages:
         return links
-    for (c, q, after), lag in lags.items():
-        if (c, q) != (at, r) or after < 0 or total + lag > stages:
+    for (c, q, waited_barrier), lag in lags.items():
+        if (c, q) != (at, r) or waited_barrier < 0 or total + lag > stages:
             continue
-        for q2 in sorted(program.arrivers[after]):
-            if (after, q2) not in links:
-                chain_of_waits = chain(program, lags, b, w, [*links, (after, q2)], total + lag)
-                if chain_of_waits is not None:
-                    return chain_of_waits
+        for arriver in sorted(program.arrivers[waited_barrier]):
+            if (waited_barrier, arriver) not in links:
+                longer = chain(program, lags, b, w, [*links, (waited_barrier, arriver)], total + lag)
+                if longer is not None:
+                    return longer
     return None
+
+
+def encoded_on_path(x: Any, state: State) -> Any:
+    """The encoding of a number or condition in certificates; Stuck where it has a symbol that the path does not
+    bind."""
+    bound = {a: k for k, a in enumerate(state.bound)}
+    if not symbols(x) <= bound.keys():
+        raise Stuck("a symbol of the label has no value")
+    return encoded(x, bound)

@@ -3,20 +3,27 @@ invariants, and the steps are recorded in a certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.forms import Forms
 from tegula.check.proof.guards import Guard
-from tegula.check.proof.iteration import Iteration
+from tegula.check.proof.iteration import Iteration, leads_of
 from tegula.check.proof.known import OutOfWork, Work
 from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, is_covered
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
-from tegula.check.proof.record import chains, record, used
+from tegula.check.proof.record import chains, encoded_on_path, record, used
 from tegula.check.proof.state import Hoisted, State, Stuck
-from tegula.check.proof.steps import by_remainder, counted, guarded, is_loop_varying
+from tegula.check.proof.steps import (
+    by_remainder,
+    counted,
+    guarded,
+    have_equal_rates,
+    is_loop_varying,
+    share_a_barrier,
+)
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -35,17 +42,15 @@ from tegula.ops import events as E
 from tegula.ops.control import For, While
 
 MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 100, 12, 40_000, 10_000
-"""Limits of the search: steps of roles, labels that are tried, attempts at one label, inequalities, and inequalities
-before loops that the launch may leave out are told apart at the start."""
+"""Limits of the search: steps of roles, labels, attempts at one label, inequalities, and inequalities before the proof
+is split by the conditions under which a launch executes inner loops."""
 MAX_LIMITS, ENOUGH_WORK = 2, 400
-"""The number of conditions by which a loop is split; the number of inequalities after which guards are requested."""
+"""The maximum number of conditions by which a loop is split; the number of inequalities after which guards are
+requested."""
 UNROLLED = 8
 """The maximum trip count of a loop with constant bounds that is executed iteration by iteration, without an
 invariant."""
 
-
-Rates: TypeAlias = dict[tuple[str, int], Sum]
-"""The numbers of arrivals and waits of an iteration, by barrier."""
 Snapshot: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 
@@ -64,14 +69,14 @@ class Search(Forms):
         super().__init__(program, Machine(program, guards))
         self.guards = guards
         self.steps = 0
-        self.tried = 0
-        self.decided: list[tuple[Condition, Label]] = []
-        self.inner: list[Label] = []
+        self.tried_labels = 0
+        self.split_conditions: list[tuple[Condition, Label]] = []
+        self.open_labels: list[Label] = []
         self.work = Work()
         self.hoists = False
         self.is_trial = False
         self.tried_heads = set[tuple[Region, ...]]()
-        self.shapes: dict[Any, State] = {}
+        self.states_after_iteration: dict[Any, State] = {}
 
     def certificate(self) -> Certificate:
         """A certificate of the kernel; raises Stuck if no proof is found."""
@@ -85,7 +90,7 @@ class Search(Forms):
             op = machine.op(machine.state, machine.role)
             raise LimitExceeded("the search has reached its step limit", op, machine.role) from e
         rings = [
-            [self.program.number[v], self._rows(v, ring), sorted(ring.storing)]
+            [self.program.number[v], self._rows(v, ring), sorted(ring.filling_roles)]
             for v, ring in self.program.rings.items()
         ]
         offset = self.machine.offsets.get
@@ -103,27 +108,27 @@ class Search(Forms):
         }
 
     def _rows(self, v: Value, ring: RingUse) -> list[Any]:
-        """The rows of a ring in the certificate: between two engines, the one that accesses the ring first hands over
-        items, the other one hands back their stages."""
+        """The hand-overs of a ring in the certificate. Between two engines, the engine that accesses the ring first
+        hands over items, and the other engine hands back their stages."""
         first_access = {engine: k for k, (at, engine) in enumerate(self.machine.first_accesses) if at is v}
         return [
             [
-                *row.giver,
-                *row.taker,
+                *row.releaser,
+                *row.acquirer,
                 row.barrier,
-                self.machine.shift(v, row),
+                self.machine.item_shift(v, row),
                 int(
-                    first_access.get(row.giver, len(first_access))
-                    > first_access.get(row.taker, len(first_access))
+                    first_access.get(row.releaser, len(first_access))
+                    > first_access.get(row.acquirer, len(first_access))
                 ),
                 row.own,
             ]
-            for row in ring.rows
+            for row in ring.handovers
         ]
 
     def _split_by_launch(self, state: State) -> Tree:
-        """The proof tree from the start, split there by the conditions of inner loops that depend on the launch alone;
-        the first attempt splits only by the conditions without which no role can proceed."""
+        """The proof tree from the start, split by the conditions of inner loops that depend on the launch alone. The
+        first attempt splits only by conditions without which no role can proceed."""
         snapshot = self._snapshot()
         try:
             try:
@@ -132,36 +137,43 @@ class Search(Forms):
                 self._restore(snapshot)
                 sides: list[Tree] = []
                 for c in (e.condition, negation(e.condition)):
-                    side_state = state.copy()
-                    side_state.assume(c)
-                    side_state.outer.clear()
-                    absurd = side_state.known.absurd
-                    sides.append([["absurd"]] if absurd else self._split_by_launch(side_state))
+                    branch = state.copy()
+                    branch.assume(c)
+                    branch.outer.clear()
+                    sides.append([["absurd"]] if branch.known.absurd else self._split_by_launch(branch))
                 return [["split", encoded(e.condition, {}), *sides]]
         except (Stuck, OutOfWork):
             if self.hoists or self._requests_guards():
                 raise
             self._restore(snapshot)
-            self.hoists, self.steps, self.tried, self.work.limit = True, 0, 0, self.work.done + MAX_WORK
+            self.hoists, self.steps, self.tried_labels, self.work.limit = (
+                True,
+                0,
+                0,
+                self.work.done + MAX_WORK,
+            )
             self.tried_heads.clear()
-            self.shapes.clear()
+            self.states_after_iteration.clear()
             return self._split_by_launch(state)
 
     def _snapshot(self) -> Snapshot:
         """The part of the search's state that a failed attempt has to restore."""
         machine = self.machine
-        notes = (machine.lags, machine.offsets, machine.firsts, machine.first_accesses)
-        return len(self.labels), tuple(dict(x) for x in notes)
+        records = (machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses)
+        return len(self.labels), tuple(dict(x) for x in records)
 
     def _restore(self, snapshot: Snapshot) -> None:
         del self.labels[snapshot[0] :]
         machine = self.machine
-        machine.lags, machine.offsets, machine.firsts, machine.first_accesses = (dict(x) for x in snapshot[1])
+        machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses = (
+            dict(x) for x in snapshot[1]
+        )
 
     # Driving ---------------------------------------------------------------------------------------------------------
 
     def drive(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """The proof tree of all roles from a state on; `leaf` gives the tree after the iteration `stop`."""
+        """The proof tree of all roles from a state on. `leaf`: a function that returns the tree after the iteration
+        `stop`."""
         tree: Tree = []
         roles = range(len(state.roles))
         if stop is not None and stop.has_left(state):
@@ -176,26 +188,26 @@ class Search(Forms):
                     moved = True
         if stop is not None and stop.has_left(state):
             return tree + self.drive(state, None, leaf)
-        if stop is not None and all(stop.is_repeated(state, r) for r in stop.parts):
+        if stop is not None and all(stop.is_repeated(state, r) for r in stop.roles):
             return tree + self._end_of_iteration(state, stop, leaf)
         if all(self.machine.ended(state, r) for r in roles):
             return [*tree, ["end"]]
         for r in roles:
             if self.machine.frame(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
                 return [*tree, self._split(state, r, c, lambda s: self.drive(s, stop, leaf))]
-        if stop is not None and (r := self._awaited(state, stop)) is not None:
+        if stop is not None and (r := self._awaited_role(state, stop)) is not None:
             return tree + self._extra_iteration(state, r, stop, leaf)
         return tree + self._loops(state, stop, leaf)
 
-    def _awaited(self, state: State, stop: Iteration) -> int | None:
-        """A role that has executed its iteration and that another role waits for; None if there is none."""
-        for q, b in self._waits(state):
-            w = self.machine.last(state.roles[q], q, b) + 1
+    def _awaited_role(self, state: State, stop: Iteration) -> int | None:
+        """A role that has executed its iteration and for which another role waits; None if there is none."""
+        for q, b in self._waiting_roles(state):
+            w = self.machine.last_waited(state.roles[q], q, b) + 1
             for r in self.program.arrivers[b]:
                 if not state.known.nonnegative(state.roles[r].arrived[b] - w - 1):
-                    if r in stop.parts and stop.spare and stop.is_repeated(state, r):
+                    if r in stop.roles and stop.extra_iterations and stop.is_repeated(state, r):
                         return r
-                    if r not in stop.parts and stop.turns and self._has_next_iteration(state, r):
+                    if r not in stop.roles and stop.is_periodic and self._has_next_iteration(state, r):
                         return r
         return None
 
@@ -207,11 +219,15 @@ class Search(Forms):
         return c is not None and state.known.holds(c) is True
 
     def _end_of_iteration(self, state: State, stop: Iteration, leaf: Leaf) -> Tree:
-        """The proof tree at the end of an iteration. A role outside the group, for which others have arrived in the
-        iteration, first executes an iteration of its own."""
-        now = self._leads(state, stop.parts.keys() - stop.joined) if stop.turns else {}
-        for r in dict.fromkeys(r for r, _, _ in now):
-            rows = [((now[k] - x).value or 0, k[1]) for k, x in stop.leads.items() if k[0] == r and k in now]
+        """The proof tree at the end of an iteration. A role outside the group first executes an iteration of its own if
+        the arrivals in this iteration allow it."""
+        leads_now = leads_of(self.program, state, stop.roles.keys() - stop.joined) if stop.is_periodic else {}
+        for r in dict.fromkeys(r for r, _, _ in leads_now):
+            rows = [
+                ((leads_now[k] - x).value or 0, k[1])
+                for k, x in stop.leads.items()
+                if k[0] == r and k in leads_now
+            ]
             leads = any(all(n > 0 for n, c in rows if c == b) for _, b in rows)
             if not leads or not self._has_next_iteration(state, r):
                 continue
@@ -219,23 +235,12 @@ class Search(Forms):
             joined = stop.with_role(next_state, r)
             n = int(self.machine.step(next_state, r))
             n += self._run(next_state, r, joined)
-            if not any(q == r for q, _ in self._waits(next_state)):
+            if not any(q == r for q, _ in self._waiting_roles(next_state)):
                 return [["run", r, n], *self.drive(next_state, joined, leaf)]
         return leaf(state)
 
-    def _leads(self, state: State, group: Iterable[int]) -> dict[tuple[int, int, int], Sum]:
-        """The lead of each arriver over the waits of each role outside a group that stands before a loop: {(waiter,
-        barrier, arriver): items}."""
-        rows = [(r, role) for r, role in enumerate(state.roles) if r not in group and role.frames[-1].at < 0]
-        return {
-            (r, b, q): state.roles[q].arrived[b] - w
-            for r, role in rows
-            for b, w in role.waited.items()
-            for q in self.program.arrivers[b] - {r}
-        }
-
-    def _waits(self, state: State) -> Iterator[tuple[int, int]]:
-        """The roles that stand at a wait, each with the barrier."""
+    def _waiting_roles(self, state: State) -> Iterator[tuple[int, int]]:
+        """The roles whose next op is a wait, each with the barrier."""
         for q in range(len(state.roles)):
             if self.machine.frame(state, q).at >= 0:
                 for e in self.program.events_of(self.machine.op(state, q)):
@@ -244,12 +249,12 @@ class Search(Forms):
 
     def _extra_iteration(self, state: State, r: int, stop: Iteration, leaf: Leaf) -> Tree:
         """The proof tree of one more iteration of a role, or of the end of its loop."""
-        longer = stop.longer(r) if r in stop.parts else stop.with_role(state, r)
+        longer = stop.longer(r) if r in stop.roles else stop.with_role(state, r)
         c = self.machine.condition(state, r)
         if c is None:
             raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
 
-        def on(s: State) -> Tree:
+        def iterate(s: State) -> Tree:
             if not self.machine.step(s, r):
                 raise OutOfStep(
                     "another iteration of the loop is neither proved nor excluded", self.machine.op(s, r), r
@@ -257,39 +262,41 @@ class Search(Forms):
             return [["run", r, 1], *self.drive(s, longer, leaf)]
 
         if (known := state.known.holds(c)) is not None:
-            return on(state) if known else self.drive(state, longer, leaf)
-        return [self._split(state, r, c, on, lambda s: self.drive(s, longer, leaf))]
+            return iterate(state) if known else self.drive(state, longer, leaf)
+        return [self._split(state, r, c, iterate, lambda s: self.drive(s, longer, leaf))]
 
     def _split(
         self, state: State, r: int, c: Condition, then: Leaf, otherwise: Leaf | None = None
     ) -> list[Any]:
-        if self.inner:
-            self.decided.append((c, self.inner[-1]))
+        if self.open_labels:
+            self.split_conditions.append((c, self.open_labels[-1]))
         sides: list[Tree] = []
-        for side, on in ((c, then), (negation(c), otherwise or then)):
-            side_state, known = state.copy(), state.known.now(side)
-            side_state.assume(side)
+        for fact, proof_of_side in ((c, then), (negation(c), otherwise or then)):
+            branch, known = state.copy(), state.known.normalised(fact)
+            branch.assume(fact)
             sides.append(
-                [["absurd"]] if side_state.known.absurd else self._solved(side_state, known) + on(side_state)
+                [["absurd"]]
+                if branch.known.absurd
+                else self._know_solution(branch, known) + proof_of_side(branch)
             )
         return ["split", r, *sides]
 
-    def _solved(self, state: State, c: Condition) -> Tree:
-        """A `know` node with the equation that follows from a remainder which is now known; empty if nothing
+    def _know_solution(self, state: State, c: Condition) -> Tree:
+        """A `know` node with the equation of a symbol that follows from a known remainder; empty if no equation
         follows."""
-        more = state.known.solved(c)
-        if more is None or state.known.holds(more) is not True:
+        equation = state.known.solved(c)
+        if equation is None or state.known.holds(equation) is not True:
             return []
-        step_record = ["know", _encoded_on_path(more, state)]
-        state.assume(more)
-        return [step_record]
+        node = ["know", encoded_on_path(equation, state)]
+        state.assume(equation)
+        return [node]
 
     def _run(self, state: State, r: int, stop: Iteration | None) -> int:
         """Run a role until it waits, decides an unknown condition, or begins an iteration, and return the number of
         steps."""
         n = 0
         while not self.machine.ended(state, r):
-            if stop is not None and r in stop.parts and stop.is_repeated(state, r):
+            if stop is not None and r in stop.roles and stop.is_repeated(state, r):
                 break
             if self.machine.frame(state, r).at < 0 and not self._needs_no_invariant(state, r):
                 break
@@ -318,22 +325,22 @@ class Search(Forms):
         return len(range(*numbers)) <= UNROLLED  # type: ignore[arg-type]
 
     def _loops(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """The proof tree of roles that stand before loops and iterate together, by the first group of roles that
-        works."""
+        """The proof tree of roles at loop heads: the first group of these roles for which an invariant is proved
+        iterates together."""
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
-            is_repeated = stop and r in stop.parts and stop.is_repeated(state, r)
+            is_repeated = stop and r in stop.roles and stop.is_repeated(state, r)
             if self.machine.frame(state, r).at < 0 and not is_repeated:
                 c = self.machine.condition(state, r)
                 if c is None:
                     raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
                 heads.append((r, c))
         conditions = dict(heads)
-        problem = self._waiting(state)
+        problem = self._blocked(state)
         for group in self._groups(state, conditions, stop):
             snapshot = self._snapshot()
             try:
-                return self._entered(state, group, conditions[group[0]], stop, leaf)
+                return self._enter_loops(state, group, conditions[group[0]], stop, leaf)
             except Stuck as e:
                 if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
@@ -352,42 +359,43 @@ class Search(Forms):
         loops first, then large groups. Within an iteration `stop`, at least one of its roles must be in the group."""
         groups_by_condition: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
-        nested = {r: self._nested(state, r) for r in conditions}
+        nested = {r: self._nested_loops(state, r) for r in conditions}
         for r, c in conditions.items():
             trial = state.copy()
             trial.assume(c)
             others = [
                 q
                 for q, d in conditions.items()
-                if q != r and (c == d or trial.known.holds(d) is True) and self._in_step(rates[r], rates[q])
+                if q != r
+                and (c == d or trial.known.holds(d) is True)
+                and have_equal_rates(rates[r], rates[q])
             ]
             equivalent = [q for q in others if self._implies(state, conditions[q], c)]
-            same = all(self._equal(state, conditions[q], c) for q in equivalent)
-            groups_by_condition.setdefault((frozenset((r, *equivalent)), -1 if same else r), [r, *equivalent])
+            are_equal = all(self._equal(state, conditions[q], c) for q in equivalent)
+            groups_by_condition.setdefault(
+                (frozenset((r, *equivalent)), -1 if are_equal else r), [r, *equivalent]
+            )
             if self._is_periodic(state, r):
                 equal = [q for q in others if conditions[q] == c and self._is_periodic(state, q)]
                 groups_by_condition.setdefault((frozenset((r, *equal)), -1), [r, *equal])
             if len(equivalent) < len(others):
                 groups_by_condition[frozenset((r, *others)), r] = [r, *others]
             # A flat loop is overlapped with inner loops that use all its barriers.
-            outer = [q for q in equivalent if nested[q] >= nested[r] or _share_a_barrier(rates[r], rates[q])]
+            outer = [q for q in equivalent if nested[q] >= nested[r] or share_a_barrier(rates[r], rates[q])]
             if len(outer) < len(equivalent) and self._inner_bounds_change(state, r):
                 groups_by_condition.setdefault((frozenset((r, *outer)), -1), [r, *outer])
         groups = [
             group
             for group in groups_by_condition.values()
-            if stop is None or not stop.parts.keys().isdisjoint(group)
+            if stop is None or not stop.roles.keys().isdisjoint(group)
         ]
-        turns = {r for r in conditions if self._is_periodic(state, r)}
-        return sorted(groups, key=lambda group: (turns == {*group}, self._rank(state, group)), reverse=True)
-
-    def _in_step(self, rates: Rates, other: Rates) -> bool:
-        """Whether one iteration of each of two loops has the same known numbers of arrivals and waits at the barriers
-        that both use."""
-        return all(n == m for (_, b), n in rates.items() for (_, c), m in other.items() if b == c)
+        periodic = {r for r in conditions if self._is_periodic(state, r)}
+        return sorted(
+            groups, key=lambda group: (periodic == {*group}, self._group_rank(state, group)), reverse=True
+        )
 
     def _is_periodic(self, state: State, r: int) -> bool:
-        """Whether a role is before a loop that arrives or waits only in some iterations, which a remainder selects."""
+        """Whether a role is at the head of a loop that arrives or waits only in iterations that a remainder selects."""
         body = self.machine.frame(state, r).region
         assert isinstance(body.parent, For | While)
         tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
@@ -406,10 +414,10 @@ class Search(Forms):
         trial.assume(c)
         return trial.known.holds(d) is True
 
-    def _rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
+    def _group_rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
         """The sort key of a group: the maximum number of loops nested in a loop of the group, the number of roles, and
         for the first role the number of loops in its loop and the number of enclosing regions."""
-        nested = [self._nested(state, r) for r in group]
+        nested = [self._nested_loops(state, r) for r in group]
         return max(nested), len(group), nested[0], len(state.roles[group[0]].frames)
 
     def _inner_bounds_change(self, state: State, r: int) -> bool:
@@ -418,12 +426,12 @@ class Search(Forms):
         inner = (op for op in body.walk() if isinstance(op, For) and self.program.counts(op))
         return any(is_loop_varying(v, body) for op in inner for v in op.bounds)
 
-    def _nested(self, state: State, r: int) -> int:
+    def _nested_loops(self, state: State, r: int) -> int:
         """The number of loops with events in the loop at whose head a role stands."""
         body = state.roles[r].frames[-1].region
         return sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
 
-    def _waiting(self, state: State) -> Stuck:
+    def _blocked(self, state: State) -> Stuck:
         for r in range(len(state.roles)):
             if not self.machine.ended(state, r):
                 return Stuck("this wait is not proved to end", self.machine.op(state, r), r)
@@ -431,32 +439,32 @@ class Search(Forms):
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def _entered(
+    def _enter_loops(
         self, state: State, group: list[int], c: Condition, stop: Iteration | None, leaf: Leaf
     ) -> Tree:
         lead = group[0]
 
-        def over(s: State) -> Tree:
+        def after_loops(s: State) -> Tree:
             return self.drive(s, stop, leaf)
 
         if state.known.holds(c) is True:
-            return self._induct(state, group, over)
-        first = not state.roles[lead].frames[-1].turn
+            return self._prove_loops(state, group, after_loops)
+        is_first_iteration = not state.roles[lead].frames[-1].iteration
         if (
             self.hoists
-            and first
+            and is_first_iteration
             and not self.is_trial
             and not symbols(c)
             and len(state.roles[lead].frames) > 2
             and _of_launch(c)
         ):
             raise Hoisted(c)
-        return [self._split(state, lead, c, lambda s: self._induct(s, group, over), over)]
+        return [self._split(state, lead, c, lambda s: self._prove_loops(s, group, after_loops), after_loops)]
 
-    def _iteration(self, state: State, group: list[int], leaf: Leaf, spare: int = 0) -> Tree:
+    def _iteration(self, state: State, group: list[int], leaf: Leaf, extra_iterations: int = 0) -> Tree:
         """The proof tree of one iteration of a group, whose roles are known to begin it."""
-        parts = {r: (len(state.roles[r].frames), state.roles[r].frames[-1].turn) for r in group}
-        turns = any(self._is_periodic(state, r) for r in group)
+        starts = {r: (len(state.roles[r].frames), state.roles[r].frames[-1].iteration) for r in group}
+        is_periodic = any(self._is_periodic(state, r) for r in group)
         tree: Tree = []
         for r in group:
             if not self.machine.step(state, r):
@@ -465,17 +473,21 @@ class Search(Forms):
                 )
             tree.append(["run", r, 1])
             self.steps += 1
-        stop = Iteration(parts, spare, self._leads(state, group) if turns else {}, turns=turns)
+        stop = Iteration(
+            starts,
+            extra_iterations,
+            leads_of(self.program, state, group) if is_periodic else {},
+            is_periodic=is_periodic,
+        )
         return tree + self.drive(state, stop, leaf)
 
-    def _induct(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
-        """The proof tree of a group at loop heads, with an iteration ahead: by an invariant, or by peeling an
-        iteration."""
+    def _prove_loops(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
+        """The proof tree of a group at loop heads whose loops continue: by an invariant, or by peeling an iteration."""
         max_peeled = max((u.stages for u in self.program.rings.values()), default=1) + 1
-        peeled = max(state.roles[r].frames[-1].turn for r in group)
-        decided = self.decided
+        peeled = max(state.roles[r].frames[-1].iteration for r in group)
+        conditions_before = self.split_conditions
         snapshot = self._snapshot()
-        problem, tried = Stuck("no invariant was found"), list[Limit]()
+        problem, limits = Stuck("no invariant was found"), list[Limit]()
         if self.is_trial:
             return self._iteration(
                 state.copy(), group, lambda s: self._after_iteration(s, group, after_loops)
@@ -489,21 +501,21 @@ class Search(Forms):
         guesses = [self._guesses(state, group, moving) for moving in (False, True)]
         modes = (True, False) if others else (False, True) if guesses[0] != guesses[1] else (False,)
         for moving in modes:
-            self.decided = []
+            self.split_conditions = []
             try:
-                return self._labelled(state, group, after_loops, moving=moving)
+                return self._prove_by_label(state, group, after_loops, moving=moving)
             except Stuck as e:
                 if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
-                problem, tried = e, self._limits()
+                problem, limits = e, self._limits()
             finally:
-                self.decided = decided
+                self.split_conditions = conditions_before
             self._hoist_undecided(state, group)
         if isinstance(problem, OutOfStep):
             raise problem
-        for limit in tried:
+        for limit in limits:
             try:
-                return self._limited(state, group, after_loops, limit)
+                return self._prove_by_split(state, group, after_loops, limit)
             except Stuck as e:
                 if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
@@ -528,13 +540,13 @@ class Search(Forms):
         )
         if not isinstance(start, Sum) or not isinstance(stop, Sum) or not isinstance(step, Sum):
             return False
-        left = stop - start - step
+        remaining = stop - start - step
         ascending = state.known.nonnegative(step - 1)
-        return state.known.nonnegative(-left if ascending else left)
+        return state.known.nonnegative(-remaining if ascending else remaining)
 
     def _hoist_undecided(self, state: State, group: list[int]) -> None:
-        """Hoist an undecided minimum, maximum or choice among numbers of the launch in a loop condition: each side is
-        proved separately."""
+        """Raise Hoisted for an undecided minimum, maximum or choice of numbers of the launch in a loop condition: each
+        case is proved separately."""
         for r in group:
             c = self.machine.condition(state, r)
             for a in sorted(inside(c)) if c is not None else ():
@@ -549,12 +561,12 @@ class Search(Forms):
 
     def _requests_guards(self) -> bool:
         """Whether guards were requested that are not assumed yet, after enough work without them."""
-        requested = any(guard not in self.guards for guard in self.machine.requested)
+        requested = any(guard not in self.guards for guard in self.machine.requested_guards)
         return requested and self.work.done > ENOUGH_WORK
 
     def _trial_iteration(self, state: State, group: list[int]) -> None:
-        """Execute an iteration, and one of each nested loop, and discard the proof: only the first engine of each ring
-        and the items of its accesses are recorded."""
+        """Execute one iteration, and one iteration of each nested loop, and discard the proof; record only the first
+        engine of each ring and the items of its accesses."""
         heads = self._heads(state, group)
         if heads in self.tried_heads:
             return
@@ -566,13 +578,13 @@ class Search(Forms):
             pass
         finally:
             self.is_trial = False
-            firsts, first_accesses = self.machine.firsts, self.machine.first_accesses
+            item_shifts, first_accesses = self.machine.item_shifts, self.machine.first_accesses
             self._restore(snapshot)
-            self.machine.firsts, self.machine.first_accesses = firsts, first_accesses
+            self.machine.item_shifts, self.machine.first_accesses = item_shifts, first_accesses
 
     def _after_iteration(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
-        """The continuation after one iteration of a loop, which records the state, with the operations in flight."""
-        self.shapes.setdefault(self._heads(state, group), state.copy())
+        """The proof tree after one trial iteration of a loop; records the state, with its operations in flight."""
+        self.states_after_iteration.setdefault(self._heads(state, group), state.copy())
         c = self.machine.condition(state, group[0])
         if c is None:
             return []
@@ -580,19 +592,19 @@ class Search(Forms):
         return [] if state.known.absurd else after_loops(state)
 
     def _end_together(self, state: State, group: list[int]) -> bool:
-        """Whether the loops of a group end together, so that none continues alone."""
+        """Whether the loops of a group end in the same iteration."""
         conditions = [self.machine.condition(state, r) for r in group]
         return all(self._implies(state, c, conditions[0]) for c in conditions[1:])
 
     def _limits(self) -> list[Limit]:
         """The conditions on a loop's progress by which iterations differ, at most `MAX_LIMITS`."""
         out: dict[str, Limit] = {}
-        for c, label in self.decided:
+        for c, label in self.split_conditions:
             own_symbols = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
             if (
                 not own_symbols
                 or c[0] != "ge"
-                or not symbols(c) <= own_symbols | set(label.state_before)
+                or not symbols(c) <= own_symbols | set(label.symbols_before)
                 or not _of_launch(c)
             ):
                 continue
@@ -600,28 +612,32 @@ class Search(Forms):
             out.setdefault(str((c, label.index)), (c, slots, label))
         return [*out.values()][:MAX_LIMITS]
 
-    def _limited(self, state: State, group: list[int], after_loops: Leaf, limit: Limit) -> Tree:
-        """The proof tree of a loop split at a condition: one label for the iterations on one side of the condition, and
-        labels for those that follow."""
+    def _prove_by_split(self, state: State, group: list[int], after_loops: Leaf, limit: Limit) -> Tree:
+        """The proof tree of a loop split at a condition: one label for the iterations before the condition changes, and
+        labels for the remaining iterations."""
         c, slots, label = limit
         rows = self._slots(state)
-        substitution = {next(iter(label.count.parts)): number(0)}
+        substitution = {next(iter(label.count.coefficients)): number(0)}
         substitution |= {(a,): rows[slot] for a, slot in slots.items()}
-        limited = state.known.now(replaced(c, substitution))
+        limited = state.known.normalised(replaced(c, substitution))
         truth = state.known.holds(limited)
         if truth is not None:
-            return self._labelled(state, group, after_loops, (c if truth else negation(c), slots, label))
+            return self._prove_by_label(
+                state, group, after_loops, (c if truth else negation(c), slots, label)
+            )
         sides: list[Tree] = []
         for side, label_side in ((limited, c), (negation(limited), negation(c))):
             s = state.copy()
             s.assume(side)
             absurd = s.known.absurd
             sides.append(
-                [["absurd"]] if absurd else self._labelled(s, group, after_loops, (label_side, slots, label))
+                [["absurd"]]
+                if absurd
+                else self._prove_by_label(s, group, after_loops, (label_side, slots, label))
             )
-        return [["split", _encoded_on_path(limited, state), *sides]]
+        return [["split", encoded_on_path(limited, state), *sides]]
 
-    def _labelled(
+    def _prove_by_label(
         self,
         state: State,
         group: list[int],
@@ -639,25 +655,25 @@ class Search(Forms):
         }
         refused: set[Any] = set()
         loops = self._heads(state, group)
-        later = self.shapes.get(loops, state)
+        later = self.states_after_iteration.get(loops, state)
         forms |= {
             slot: [("ghost",), ("unknown",)]
             for slot in self._slots(later)
-            if slot not in forms and slot[0] in ("flight", "copy")
+            if slot not in forms and slot[0] in ("matmul", "copy")
         }
         orders = False
         for _ in range(MAX_TRIES):
             snapshot = self._snapshot()
-            self.tried += 1
-            if self.tried > MAX_LABELS:
+            self.tried_labels += 1
+            if self.tried_labels > MAX_LABELS:
                 raise LimitExceeded(
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )
             label = self._label(state, later, group, forms, count, refused, limit)
-            label.beyond = after_loops
+            label.after_loops = after_loops
             try:
-                tree = self._arrive(state, label, entry=True)
-                self._proved(label, after_loops, self._orders(label) if orders else [])
+                tree = self._jump_to(state, label, entry=True)
+                self._record_label(label, after_loops, self._orders(label) if orders else [])
                 return tree
             except Mismatch as e:
                 if e.label is not label:
@@ -665,7 +681,7 @@ class Search(Forms):
                 self._restore(snapshot)
                 self._weaken(e, state, forms, refused)
                 if e.later is not None:
-                    later = self.shapes[loops] = e.later
+                    later = self.states_after_iteration[loops] = e.later
                     forms |= {
                         slot: [("ghost",), ("unknown",)] for slot in self._slots(later) if slot not in forms
                     }
@@ -677,18 +693,20 @@ class Search(Forms):
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
 
     def _orders(self, label: Label) -> list[Condition]:
-        """The undecided orders of the two operands of each minimum and maximum that a label names."""
+        """The undecided comparisons of the operands of each minimum and maximum in the terms of a label."""
         atoms = {a for x in label.terms.values() for a in inside(x) if a.kind in ("min", "max")}
-        moved = (a for a in sorted(atoms) if symbols(a.subterms) and symbols(a.subterms) <= {*label.symbols})
-        orders = [ge(a.subterms[0] - a.subterms[1]) for a in moved]
+        in_label = (
+            a for a in sorted(atoms) if symbols(a.subterms) and symbols(a.subterms) <= {*label.symbols}
+        )
+        orders = [ge(a.subterms[0] - a.subterms[1]) for a in in_label]
         return [c for c in orders if label.state.known.holds(c) is None][:MAX_LIMITS]
 
-    def _proved(self, label: Label, after_loops: Leaf, orders: Sequence[Condition]) -> None:
-        """Record a label with its tree: an iteration that goes back to the label, or what follows the loops. `orders`
-        are split first."""
+    def _record_label(self, label: Label, after_loops: Leaf, orders: Sequence[Condition]) -> None:
+        """Record a label with its tree: an iteration that jumps to the label, or the proof after the loops. The tree
+        is first split by the comparisons `orders`."""
         lead = label.roles[0]
         state = label.state.copy()
-        if state.known.same:
+        if state.known.substitution:
             state.renew()
         c = self.machine.condition(state, lead)
         if c is None:
@@ -697,49 +715,51 @@ class Search(Forms):
             )
         proof_record = record(self.program, label)
 
-        def another(s: State) -> Tree:
-            self.inner.append(label)
+        def iterate(s: State) -> Tree:
+            self.open_labels.append(label)
             try:
-                return self._by_orders(
-                    s, orders, lambda t: self._iteration(t, label.roles, lambda u: self._arrive(u, label))
+                return self._split_by_orders(
+                    s, orders, lambda t: self._iteration(t, label.roles, lambda u: self._jump_to(u, label))
                 )
             finally:
-                self.inner.pop()
+                self.open_labels.pop()
 
-        proof_record["tree"] = [self._split(state, lead, c, another, after_loops)]
+        proof_record["tree"] = [self._split(state, lead, c, iterate, after_loops)]
         self.labels[label.index] = proof_record
 
-    def _by_orders(self, state: State, orders: Sequence[Condition], leaf: Leaf) -> Tree:
+    def _split_by_orders(self, state: State, orders: Sequence[Condition], leaf: Leaf) -> Tree:
         """The tree that splits by each undecided condition in turn, with the tree of `leaf` at its leaves."""
-        left = [c for c in map(state.known.now, orders) if state.known.holds(c) is None]
-        if not left:
+        undecided = [c for c in map(state.known.normalised, orders) if state.known.holds(c) is None]
+        if not undecided:
             return leaf(state)
         sides: list[Tree] = []
-        for c in (left[0], negation(left[0])):
+        for c in (undecided[0], negation(undecided[0])):
             trial = state.copy()
             trial.assume(c)
-            sides.append([["absurd"]] if trial.known.absurd else self._by_orders(trial, left[1:], leaf))
-        return [["split", _encoded_on_path(left[0], state), *sides]]
+            sides.append(
+                [["absurd"]] if trial.known.absurd else self._split_by_orders(trial, undecided[1:], leaf)
+            )
+        return [["split", encoded_on_path(undecided[0], state), *sides]]
 
-    def _arrive(self, state: State, label: Label, entry: bool = False) -> Tree:
+    def _jump_to(self, state: State, label: Label, entry: bool = False) -> Tree:
         """The leaf that jumps to a label; raises Mismatch if the state is not an instance of the label."""
         rows = self._slots(state)
-        substitution = {next(iter(label.count.parts)): number(0) if entry else label.count + 1}
+        substitution = {next(iter(label.count.coefficients)): number(0) if entry else label.count + 1}
         for symbol, (slot, _) in label.classes.items():
             if rows.get(slot) is None:
                 raise Mismatch(label, [slot], (), rows)
             substitution[(symbol,)] = rows[slot]
-        limit = state.known.now(replaced(label.limit, substitution))
+        limit = state.known.normalised(replaced(label.limit, substitution))
         truth = state.known.holds(limit)
-        if truth is False and label.beyond is not None:
-            return label.beyond(state)
+        if truth is False and label.after_loops is not None:
+            return label.after_loops(state)
         if truth is None:
             sides: list[Tree] = []
             for c in (limit, negation(limit)):
                 arrived = state.copy()
                 arrived.assume(c)
-                sides.append([["absurd"]] if arrived.known.absurd else self._arrive(arrived, label, entry))
-            return [["split", _encoded_on_path(limit, state), *sides]]
+                sides.append([["absurd"]] if arrived.known.absurd else self._jump_to(arrived, label, entry))
+            return [["split", encoded_on_path(limit, state), *sides]]
         for r, (a, b) in enumerate(zip(state.roles, label.state.roles, strict=True)):
             if [(s.region, s.at) for s in a.frames] != [(s.region, s.at) for s in b.frames]:
                 raise Stuck("the loops do not iterate together", self.machine.op(state, r), r)
@@ -754,17 +774,17 @@ class Search(Forms):
         facts = [
             key
             for key, c in label.facts.items()
-            if state.known.holds(state.known.now(replaced(c, substitution))) is not True
+            if state.known.holds(state.known.normalised(replaced(c, substitution))) is not True
         ]
         if mismatched or facts:
             raise Mismatch(label, mismatched, () if mismatched else facts, rows)
-        terms = [state.known.now(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]
-        return [["go", label.index, [_encoded_on_path(t, state) for t in terms]]]
+        terms = [state.known.normalised(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]
+        return [["go", label.index, [encoded_on_path(t, state) for t in terms]]]
 
     def _matches(self, state: State, value: Any, term: Any) -> bool:
         if value is None or term is None:
             return term is None
-        term = state.known.now(term)
+        term = state.known.normalised(term)
         return value == term or (
             isinstance(term, Sum) and isinstance(value, Sum) and state.known.equal(value, term)
         )
@@ -773,19 +793,6 @@ class Search(Forms):
         return [["end"]]
 
 
-def _encoded_on_path(x: Any, state: State) -> Any:
-    """A number or condition as certificates write it; Stuck where it names a symbol that the path does not bind."""
-    bound = {a: k for k, a in enumerate(state.bound)}
-    if not symbols(x) <= bound.keys():
-        raise Stuck("a symbol of the label has no value")
-    return encoded(x, bound)
-
-
 def _of_launch(c: Condition) -> bool:
     """Whether a condition depends on parameters and shapes alone, not on array elements."""
     return all(a.kind != "app" or a.subterms[0][0] != "array.load" for a in inside(c))
-
-
-def _share_a_barrier(rates: Rates, other: Rates) -> bool:
-    """Whether two loops have a barrier at which an iteration of each makes a known number of arrivals or waits."""
-    return not {b for _, b in rates}.isdisjoint(b for _, b in other)

@@ -11,7 +11,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops import events as E
 
 SlotKey = tuple[int, Any]
-"""The memory of an access: a ring and an item, or a buffer and a slot."""
+"""The memory of an access: a ring and an item, or another buffer and a slot, -1 for all slots."""
 
 
 class Stuck(Exception):
@@ -36,65 +36,70 @@ class Hoisted(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """A region that a role is in: the next op, or -1 before the next iteration of a loop; `turn` counts iterations.
-    `values`: values that loops carry and results of ops; `derived`: values that were computed from these."""
+    """A region that a role executes. `at`: the next op, or -1 before the next iteration of a loop; `iteration`: the
+    number of iterations so far; `values`: values that loops carry and results of ops; `derived`: values that were
+    computed from these."""
 
     region: Region
     at: int
     values: dict[Value, Any]
-    turn: int = 0
+    iteration: int = 0
     derived: dict[Value, Any] = field(default_factory=dict[Value, Any])
 
 
 @dataclass(slots=True)
 class Role:
-    """One role on a path: the regions that it is in, outermost first, and what it has done, as far as proofs are about
-    it.
+    """One role on a path: the regions that it executes, outermost first, and its operations in flight.
 
-    `todo`: the events of the current op; `midway`: the number of these events that are complete; `matmuls`: the number
-    of started matmuls. `arrived`, `waited`: numbers of arrivals and waits, by barrier; `fresh`: barriers waited for
-    since the last arrival. `open`: by barrier, bytes that are announced and not copied. `pending_copies`: matmuls in
-    flight, oldest first, each with its number, the memory that it reads, and the operand in registers; `in_flight`: the
-    last matmul on each tile. `uncommitted`, `copies`: memory that copies to arrays read. `dirty`: memory accessed since
-    the last fence; `unsynchronised`: memory fenced since the threads last synchronised (2), or those of each warp group
-    (1); `unknown`: memory that matmuls or copies out have read, a fact known to the issuing warps alone. `loose`: since
-    the threads last synchronised all warps have waited or used a ring; `ahead`: one warp has waited for more than the
-    others."""
+    `events`: the events of the current op, of which `completed_events` are complete; `issued_matmuls`: the number of
+    started matmuls. `arrived`, `waited`: the numbers of arrivals and waits, by barrier; `repeatable_waits`: the
+    barriers waited for since the last arrival. `outstanding_bytes`: by barrier, the bytes that are announced and not
+    copied. `pending_matmuls`: the matmuls in flight, oldest first, each with its number, the memory that it reads, and
+    its operand in registers; `in_flight`: the number of the last matmul on each tile. `uncommitted_reads`,
+    `bulk_groups`: the memory that bulk stores read, in the open bulk group and in committed ones. `unfenced`: memory
+    accessed since the last fence; `unsynchronised`: memory fenced since all threads (2), or the threads of each warp
+    group (1), last synchronised; `issuer_only_reads`: memory whose asynchronous reads are complete, which the issuing
+    warps alone know. `warps_unordered`: all warps have waited or used a ring since they last synchronised;
+    `one_warp_ahead`: the first warp alone has waited since then."""
 
     frames: list[Frame]
-    todo: tuple[E.Event, ...] = ()
-    midway: int = 0
-    matmuls: int = 0
-    loose: bool = False
-    ahead: bool = False
+    events: tuple[E.Event, ...] = ()
+    completed_events: int = 0
+    issued_matmuls: int = 0
+    warps_unordered: bool = False
+    one_warp_ahead: bool = False
     arrived: dict[int, Sum] = field(default_factory=dict[int, Sum])
     waited: dict[int, Sum] = field(default_factory=dict[int, Sum])
-    fresh: set[int] = field(default_factory=set[int])
-    open: dict[int, int] = field(default_factory=dict[int, int])
-    pending_copies: list[tuple[int, list[SlotKey], Value | None]] = field(default_factory=list[Any])
+    repeatable_waits: set[int] = field(default_factory=set[int])
+    outstanding_bytes: dict[int, int] = field(default_factory=dict[int, int])
+    pending_matmuls: list[tuple[int, list[SlotKey], Value | None]] = field(default_factory=list[Any])
     in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
-    uncommitted: list[SlotKey] = field(default_factory=list[SlotKey])
-    copies: list[list[SlotKey]] = field(default_factory=list[list[SlotKey]])
-    dirty: set[SlotKey] = field(default_factory=set[SlotKey])
+    uncommitted_reads: list[SlotKey] = field(default_factory=list[SlotKey])
+    bulk_groups: list[list[SlotKey]] = field(default_factory=list[list[SlotKey]])
+    unfenced: set[SlotKey] = field(default_factory=set[SlotKey])
     unsynchronised: dict[SlotKey, int] = field(default_factory=dict[SlotKey, int])
-    unknown: set[SlotKey] = field(default_factory=set[SlotKey])
+    issuer_only_reads: set[SlotKey] = field(default_factory=set[SlotKey])
 
     def copy(self) -> Role:
         """An independent copy of the role."""
         role = replace(
             self, frames=[replace(s, values=dict(s.values), derived=dict(s.derived)) for s in self.frames]
         )
-        for name in ("arrived", "waited", "fresh", "open", "in_flight", "dirty", "unsynchronised", "unknown"):
+        for name in (
+            *("arrived", "waited", "repeatable_waits", "outstanding_bytes"),
+            *("in_flight", "unfenced", "unsynchronised", "issuer_only_reads"),
+        ):
             setattr(role, name, getattr(self, name).copy())
-        for name in ("pending_copies", "uncommitted", "copies"):
+        for name in ("pending_matmuls", "uncommitted_reads", "bulk_groups"):
             setattr(role, name, list(getattr(self, name)))
         return role
 
 
 @dataclass(slots=True)
 class State:
-    """All roles on a path; `bound`: the symbols of the label that it began at, then those that ops have given;
-    `contents`: rings, items in them, and the number that is in every element of their stage."""
+    """All roles on a path. `bound`: the symbols of the label at which the path begins, then the symbols for arbitrary
+    results of ops; `contents`: the known contents of stages: a ring, an item, and the number that every element of the
+    item's stage has."""
 
     roles: list[Role]
     known: Known
@@ -111,26 +116,28 @@ class State:
     def assume(self, c: Condition) -> None:
         """Add a condition to the facts of the path, and rewrite values if the condition makes a symbol equal a
         polynomial."""
-        before = len(self.known.same)
+        before = len(self.known.substitution)
         self.known.assume(c)
-        if len(self.known.same) != before:
+        if len(self.known.substitution) != before:
             self.renew()
 
     def renew(self) -> None:
-        """Rewrite the values of all roles with symbols replaced by the polynomials that they equal."""
-        now = self.known.now
+        """Replace symbols by the polynomials that they equal, in the values of all roles."""
+        normalised = self.known.normalised
         self.outer = {}
         for role in self.roles:
             for frame in role.frames:
-                frame.values = {v: now(x) for v, x in frame.values.items()}
+                frame.values = {v: normalised(x) for v, x in frame.values.items()}
                 frame.derived = {}
-            role.arrived = {b: now(x) for b, x in role.arrived.items()}
-            role.waited = {b: now(x) for b, x in role.waited.items()}
-            role.pending_copies = [(n, _now(in_flight, now), v) for n, in_flight, v in role.pending_copies]
-            role.copies = [_now(in_flight, now) for in_flight in role.copies]
-            role.uncommitted = _now(role.uncommitted, now)
-        self.contents = [(n, now(item), now(x)) for n, item, x in self.contents]
+            role.arrived = {b: normalised(x) for b, x in role.arrived.items()}
+            role.waited = {b: normalised(x) for b, x in role.waited.items()}
+            role.pending_matmuls = [
+                (n, _normalised_keys(in_flight, normalised), v) for n, in_flight, v in role.pending_matmuls
+            ]
+            role.bulk_groups = [_normalised_keys(in_flight, normalised) for in_flight in role.bulk_groups]
+            role.uncommitted_reads = _normalised_keys(role.uncommitted_reads, normalised)
+        self.contents = [(n, normalised(item), normalised(x)) for n, item, x in self.contents]
 
 
-def _now(frames: list[SlotKey], now: Any) -> list[SlotKey]:
-    return [(n, now(x) if isinstance(x, Sum) else x) for n, x in frames]
+def _normalised_keys(frames: list[SlotKey], normalised: Any) -> list[SlotKey]:
+    return [(n, normalised(x) if isinstance(x, Sum) else x) for n, x in frames]

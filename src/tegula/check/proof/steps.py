@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TypeVar
 
 from tegula.check.proof.program import Program
-from tegula.check.proof.terms import NONE, Sum, number
+from tegula.check.proof.terms import ZERO, Sum, number
 from tegula.ir import BranchLike, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.base import Binary
@@ -21,17 +21,19 @@ Trip = Callable[[For], Sum | None]
 Steady = Callable[[Value], Sum | None]
 Count = tuple[str, int]
 """A count of a role: ("arrived" or "waited", barrier)."""
+Rates = dict[Count, Sum]
+"""The numbers of arrivals and waits of an iteration, by count."""
 
 
-def _cached(of: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
-    """Cache the result of a function of a program and a region, which depends on the region's text alone."""
+def _cached(function: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
+    """Cache the result of a function of a program and a region."""
 
-    @wraps(of)
+    @wraps(function)
     def cached(program: Program, body: Region) -> T:
-        key = (of.__name__, body)
-        if key not in program.notes:
-            program.notes[key] = of(program, body)
-        return program.notes[key]
+        key = (function.__name__, body)
+        if key not in program.cache_of_regions:
+            program.cache_of_regions[key] = function(program, body)
+        return program.cache_of_regions[key]
 
     return cached
 
@@ -43,8 +45,8 @@ def constant_trip(loop: For) -> Sum | None:
 
 def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum], set[Count]]:
     """The number of unconditional arrivals and waits at each barrier in one execution of a body, and the counts that
-    also change in branches or in loops of unknown trip count. A second wait for the same stage and phase adds
-    nothing."""
+    also change in branches or in loops of unknown trip count. A repeated wait for the same stage and phase is not
+    counted."""
     known_counts: dict[Count, Sum] = {}
     varying_counts = set[Count]()
     last: dict[Count, tuple[Value, ...]] = {}
@@ -55,21 +57,23 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
             for count in _counts(program, op):
                 at = (*E.stage_and_phase(op),)
                 is_same_barrier = count[0] == "waited" and bool(at) and last.get(count) == at
-                known_counts[count] = known_counts.get(count, NONE) + (0 if is_same_barrier else 1)
+                known_counts[count] = known_counts.get(count, ZERO) + (0 if is_same_barrier else 1)
                 last = {**last, count: at} if count[0] == "waited" else {}
             continue
         last = {}
         if isinstance(op, For) and times is not None:
-            counts_inside, more = items(program, op.body, trip)
-            varying_counts |= more
+            counts_inside, varying_inside = items(program, op.body, trip)
+            varying_counts |= varying_inside
             for count, n in counts_inside.items():
-                known_counts[count] = known_counts.get(count, NONE) + n * times
+                known_counts[count] = known_counts.get(count, ZERO) + n * times
         elif isinstance(op, If):
-            (yes, some), (no, others) = (items(program, region, trip) for region in (op.then, op.orelse))
+            (if_true, varying_if_true), (if_false, varying_if_false) = (
+                items(program, region, trip) for region in (op.then, op.orelse)
+            )
             for count in dict.fromkeys(count for o in inner for count in _counts(program, o)):
-                same_on_both_sides = count in yes and yes[count] == no.get(count)
-                if same_on_both_sides and count not in some | others:
-                    known_counts[count] = known_counts.get(count, NONE) + yes[count]
+                same_on_both_sides = count in if_true and if_true[count] == if_false.get(count)
+                if same_on_both_sides and count not in varying_if_true | varying_if_false:
+                    known_counts[count] = known_counts.get(count, ZERO) + if_true[count]
                 else:
                     varying_counts.add(count)
         elif isinstance(op, LoopLike):
@@ -107,16 +111,16 @@ def constant(v: Value) -> Sum | None:
 def is_loop_varying(v: Value, body: Region) -> bool:
     """Whether a number depends on values that a loop with this body carries from one iteration to the next, the index
     included."""
-    seen, queue = {v}, [v]
+    visited, queue = {v}, [v]
     while queue:
         owner = queue.pop().owner
         if owner is None or not _is_in(owner if isinstance(owner, Region) else owner.parent, body):
             continue
         if isinstance(owner, Region):
             return True
-        more = [*owner.operands, *(y for region in owner.regions for y in region.yielded)]
-        queue += [x for x in more if x not in seen]
-        seen.update(more)
+        inputs = [*owner.operands, *(y for region in owner.regions for y in region.yielded)]
+        queue += [x for x in inputs if x not in visited]
+        visited.update(inputs)
     return False
 
 
@@ -127,9 +131,9 @@ def _is_in(region: Region | None, body: Region) -> bool:
 
 
 def carried(loop: LoopLike, k: int, trip: Trip, steady: Steady = constant) -> tuple[Sum | None, bool]:
-    """The number that an iteration adds to the k-th value that a loop carries, None where branches or inner loops
-    decide; and whether the value changes only by constants that are added or subtracted. `steady` gives the numbers
-    that are the same in all iterations."""
+    """The number that an iteration adds to the k-th value that a loop carries, None if the number depends on branches
+    or inner loops; and whether the value changes only by constants that are added or subtracted. `steady`: a function
+    that returns the number of a value that is equal in all iterations."""
     argument, yielded = loop.arguments[k], loop.body.yielded[k]
     n = _added(yielded, argument, trip, steady)
     return n, n is not None or _counter(yielded, argument)
@@ -186,8 +190,8 @@ def branched(program: Program, body: Region) -> set[Count]:
     """The counts that change in branches, by different numbers on the two sides."""
     out: set[Count] = set()
     for op, _ in _branches(body, False):
-        (yes, _), (no, _) = (_counts_without_trips(program, region) for region in op.regions)
-        out |= {count for count in {*yes, *no} if yes.get(count) != no.get(count)}
+        (if_true, _), (if_false, _) = (_counts_without_trips(program, region) for region in op.regions)
+        out |= {count for count in {*if_true, *if_false} if if_true.get(count) != if_false.get(count)}
     return out
 
 
@@ -216,7 +220,7 @@ def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
         if isinstance(op, If) and isinstance(op.condition.owner, Cmp):
             k = op.results.index(yielded)
             added = [_added(region.yielded[k], v, constant_trip, constant) for region in (op.then, op.orelse)]
-            if added == [number(1), NONE]:
+            if added == [number(1), ZERO]:
                 yield v, op.condition.owner
 
 
@@ -230,7 +234,7 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
 
 
 def by_remainder(test: Cmp) -> bool:
-    """Whether an operand of a comparison depends on a part of a number: a quotient, a remainder, or some bits."""
+    """Whether an operand of a comparison depends on a quotient, a remainder, or single bits of a number."""
     queue = [op.owner for op in test.operands]
     while queue:
         op = queue.pop()
@@ -272,7 +276,7 @@ def before(v: Value, body: Region) -> Value:
 
 def _added(yielded: Value, argument: Value, trip: Trip, steady: Steady) -> Sum | None:
     if yielded is argument:
-        return NONE
+        return ZERO
     owner = yielded.owner
     if isinstance(owner, Add | Sub):
         n, so_far = steady(owner.b), _added(owner.a, argument, trip, steady)
@@ -286,7 +290,20 @@ def _added(yielded: Value, argument: Value, trip: Trip, steady: Steady) -> Sum |
     if isinstance(owner, LoopLike):
         k = owner.results.index(yielded)
         so_far = _added(owner.initial[k], argument, trip, steady)
-        each = _added(owner.body.yielded[k], owner.arguments[k], trip, steady)
-        times = NONE if each == NONE else trip(owner) if isinstance(owner, For) else None
-        return None if so_far is None or each is None or times is None else so_far + each * times
+        per_iteration = _added(owner.body.yielded[k], owner.arguments[k], trip, steady)
+        times = ZERO if per_iteration == ZERO else trip(owner) if isinstance(owner, For) else None
+        if so_far is None or per_iteration is None or times is None:
+            return None
+        return so_far + per_iteration * times
     return None
+
+
+def have_equal_rates(rates: Rates, other: Rates) -> bool:
+    """Whether one iteration of each of two loops has the same known numbers of arrivals and waits at the barriers
+    that both use."""
+    return all(n == m for (_, b), n in rates.items() for (_, c), m in other.items() if b == c)
+
+
+def share_a_barrier(rates: Rates, other: Rates) -> bool:
+    """Whether two loops have a barrier at which an iteration of each makes a known number of arrivals or waits."""
+    return not {b for _, b in rates}.isdisjoint(b for _, b in other)

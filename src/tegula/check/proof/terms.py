@@ -14,7 +14,7 @@ Condition: TypeAlias = Any
 ("and", c, d), ("or", c, d)."""
 
 
-LONGEST = 8_000
+MAX_LENGTH = 8_000
 """The maximum length of a term in characters; each nested choice doubles the length."""
 
 
@@ -24,9 +24,9 @@ class TooLong(Exception):
 
 class Atom:
     """An atom of polynomials: a symbol, or a function that arithmetic does not expand. `kind` and `subterms` are as in
-    certificates (docs/design/042-certificates.md), with the least and the greatest number of a symbol; `inside`: all
-    atoms in it, itself included; `limits`: its range, whatever its arguments. Atoms are unique by name, and compared as
-    objects."""
+    certificates (docs/design/042-certificates.md); the subterms of a symbol end with its range. `inside`: all atoms in
+    the atom, itself included; `limits`: the range of the atom for arbitrary arguments. Atoms are unique by name, and
+    compared as objects."""
 
     __slots__ = ("__weakref__", "inside", "kind", "limits", "name", "subterms")
     kind: str
@@ -40,7 +40,7 @@ class Atom:
         known = ATOMS.get(name)
         if known is not None:
             return known
-        if len(name) > LONGEST:
+        if len(name) > MAX_LENGTH:
             raise TooLong
         atom = ATOMS[name] = super().__new__(cls)
         atom.kind, atom.subterms, atom.name = kind, args, name
@@ -79,52 +79,54 @@ Monomial: TypeAlias = tuple[Atom, ...]
 
 
 class Sum:
-    """A polynomial: its monomials with their factors."""
+    """A polynomial: its monomials with their coefficients."""
 
-    __slots__ = ("_hash", "_inside", "_rest", "parts")
+    __slots__ = ("_hash", "_inside", "_rest", "coefficients")
     _hash: int
     _inside: frozenset[Atom]
     _rest: Sum
 
-    def __init__(self, parts: Mapping[Monomial, int]) -> None:
-        self.parts = {m: c for m, c in parts.items() if c} if 0 in parts.values() else parts
+    def __init__(self, coefficients: Mapping[Monomial, int]) -> None:
+        self.coefficients = (
+            {m: c for m, c in coefficients.items() if c} if 0 in coefficients.values() else coefficients
+        )
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Sum) and self.parts == other.parts)
+        return self is other or (isinstance(other, Sum) and self.coefficients == other.coefficients)
 
     def __hash__(self) -> int:
         try:
             return self._hash
         except AttributeError:
-            self._hash = hash_value = hash(frozenset(self.parts.items()))
+            self._hash = hash_value = hash(frozenset(self.coefficients.items()))
             return hash_value
 
     def __add__(self, other: Sum | int) -> Sum:
         return self._plus(other, 1)
 
     def __neg__(self) -> Sum:
-        return Sum({m: -c for m, c in self.parts.items()})
+        return Sum({m: -c for m, c in self.coefficients.items()})
 
     def __sub__(self, other: Sum | int) -> Sum:
         return self._plus(other, -1)
 
     def _plus(self, other: Sum | int, factor: int) -> Sum:
-        out = dict(self.parts)
+        out = dict(self.coefficients)
         if isinstance(other, int):
             out[()] = out.get((), 0) + other * factor
             return Sum(out)
         if not out and factor == 1:
             return other
-        for m, c in other.parts.items():
+        for m, c in other.coefficients.items():
             out[m] = out.get(m, 0) + c * factor
         return Sum(out)
 
     def __mul__(self, other: Sum | int) -> Sum:
         if isinstance(other, int):
-            return self if other == 1 else Sum({m: c * other for m, c in self.parts.items()})
+            return self if other == 1 else Sum({m: c * other for m, c in self.coefficients.items()})
         out: dict[Monomial, int] = {}
-        for m, c in self.parts.items():
-            for n, d in other.parts.items():
+        for m, c in self.coefficients.items():
+            for n, d in other.coefficients.items():
                 key = tuple(sorted((*m, *n))) if m and n else m or n
                 out[key] = out.get(key, 0) + c * d
         return Sum(out)
@@ -132,9 +134,9 @@ class Sum:
     @property
     def value(self) -> int | None:
         """The value of a constant polynomial; None if an atom occurs."""
-        if not self.parts:
+        if not self.coefficients:
             return 0
-        return self.parts.get((), None) if len(self.parts) == 1 else None
+        return self.coefficients.get((), None) if len(self.coefficients) == 1 else None
 
     @property
     def rest(self) -> Sum:
@@ -142,9 +144,11 @@ class Sum:
         try:
             return self._rest
         except AttributeError:
-            some = () in self.parts
-            self._rest = remainder = Sum({m: c for m, c in self.parts.items() if m}) if some else self
-            return remainder
+            has_constant = () in self.coefficients
+            self._rest = without_constant = (
+                Sum({m: c for m, c in self.coefficients.items() if m}) if has_constant else self
+            )
+            return without_constant
 
     @property
     def inside(self) -> frozenset[Atom]:
@@ -152,19 +156,19 @@ class Sum:
         try:
             return self._inside
         except AttributeError:
-            self._inside = atoms = frozenset[Atom]().union(*(a.inside for m in self.parts for a in m))
+            self._inside = atoms = frozenset[Atom]().union(*(a.inside for m in self.coefficients for a in m))
             return atoms
 
     def atoms(self) -> set[Atom]:
         """The atoms of the monomials, without those inside of other atoms."""
-        return {a for m in self.parts for a in m}
+        return {a for m in self.coefficients for a in m}
 
     def __str__(self) -> str:
-        spelled = [
+        monomials = [
             "*".join(map(str, ([c] if c != 1 or not m else []) + list(m)))
-            for m, c in sorted(self.parts.items())
+            for m, c in sorted(self.coefficients.items())
         ]
-        return " + ".join(spelled) or "0"
+        return " + ".join(monomials) or "0"
 
     __repr__ = __str__
 
@@ -185,21 +189,21 @@ def atom(kind: str, *args: Any) -> Sum:
 def mod(p: Sum, n: int) -> Sum:
     """The remainder of a polynomial in 0 ... n - 1, with the factors of its monomials reduced modulo n."""
     out = number(0)
-    for m, c in p.parts.items():
+    for m, c in p.coefficients.items():
         inner = m[0] if len(m) == 1 else None
-        within = inner is not None and inner.kind == "mod" and inner.subterms[1] % n == 0
-        out += (inner.subterms[0] if inner is not None and within else Sum({m: 1})) * c
-    out = Sum({m: c % n for m, c in out.parts.items()})
+        is_multiple = inner is not None and inner.kind == "mod" and inner.subterms[1] % n == 0
+        out += (inner.subterms[0] if inner is not None and is_multiple else Sum({m: 1})) * c
+    out = Sum({m: c % n for m, c in out.coefficients.items()})
     return out if out.value is not None else atom("mod", out, n)
 
 
 def div(p: Sum, n: int) -> Sum:
     """The quotient of a polynomial by n, rounded down: multiples of n are divided, the rest is in an atom."""
-    quotient = Sum({m: c // n for m, c in p.parts.items()})
-    rest = Sum({m: c % n for m, c in p.parts.items()})
+    quotient = Sum({m: c // n for m, c in p.coefficients.items()})
+    rest = Sum({m: c % n for m, c in p.coefficients.items()})
     if rest.value is not None:
         return quotient
-    inner = next(iter(rest.parts))
+    inner = next(iter(rest.coefficients))
     if rest == Sum({inner: 1}) and len(inner) == 1 and inner[0].kind == "mod":
         dividend, period = inner[0].subterms
         if period % n == 0:
@@ -210,7 +214,7 @@ def div(p: Sum, n: int) -> Sum:
 def multiplied(p: Sum, n: int) -> Sum:
     """The polynomial n p; for a quotient that is multiplied by its divisor, the dividend minus the remainder."""
     out = p * n
-    for m, c in p.parts.items():
+    for m, c in p.coefficients.items():
         if len(m) == 1 and m[0].kind == "div":
             dividend, divisor = m[0].subterms
             if c * n % divisor == 0:
@@ -240,12 +244,12 @@ def choice(c: Condition, p: Sum, q: Sum) -> Sum:
     """The polynomial p where a condition holds, and q where it does not."""
     if isinstance(c, bool):
         return p if c else q
-    return p if p == q else _counted(c, p, q) or atom("ite", c, p, q)
+    return p if p == q else _next_stage_or_parity(c, p, q) or atom("ite", c, p, q)
 
 
-def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
-    """The next stage, or the next parity, in closed form, if the choice between p and q is one: where b mod n = n - 1,
-    the stage is 0 next and the parity flips. None for other choices."""
+def _next_stage_or_parity(c: Condition, p: Sum, q: Sum) -> Sum | None:
+    """The next stage or parity in closed form, if the condition selects the last stage, b mod n = n - 1: there the next
+    stage is 0, or the parity flips. None for other choices."""
     remainders = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
     if len(remainders) != 1:
         return None
@@ -258,7 +262,7 @@ def _counted(c: Condition, p: Sum, q: Sum) -> Sum | None:
     parity = next((a for a in q.atoms() if a.kind == "mod" and a.subterms[1] == 2), None)
     if parity is None or q != Sum({(parity,): 1}) or p != number(1) - q:
         return None
-    for m, k in parity.subterms[0].parts.items():
+    for m, k in parity.subterms[0].coefficients.items():
         if (
             k == 1
             and len(m) == 1
@@ -331,14 +335,14 @@ def _replaced(x: Any, substitution: Mapping[Monomial, Sum], atoms: frozenset[Ato
         return tuple(_replaced(y, substitution, atoms) for y in x)
     if not isinstance(x, Sum):
         return x
-    same: dict[Monomial, int] = {}
-    other = NONE
-    for m, c in x.parts.items():
+    unchanged: dict[Monomial, int] = {}
+    changed = ZERO
+    for m, c in x.coefficients.items():
         if all(a.inside.isdisjoint(atoms) for a in m):
-            same[m] = c
+            unchanged[m] = c
         else:
-            other += _monomial(m, substitution, atoms) * c
-    return x if len(same) == len(x.parts) else other + Sum(same)
+            changed += _monomial(m, substitution, atoms) * c
+    return x if len(unchanged) == len(x.coefficients) else changed + Sum(unchanged)
 
 
 def _monomial(m: Monomial, substitution: Mapping[Monomial, Sum], atoms: frozenset[Atom]) -> Sum:
@@ -368,7 +372,7 @@ def quotient(a: Atom) -> tuple[Sum, Sum] | None:
     return a.subterms[1] if t is not None and t.is_int else None
 
 
-NONE = Sum({})
+ZERO = Sum({})
 
 
 def symbols(x: Any) -> set[Atom]:
@@ -378,8 +382,8 @@ def symbols(x: Any) -> set[Atom]:
 
 def primitive(p: Sum) -> Sum:
     """A polynomial without its constant term, divided by the common factor of its coefficients."""
-    n = gcd(*p.rest.parts.values()) or 1
-    return Sum({m: c // n for m, c in p.rest.parts.items()})
+    n = gcd(*p.rest.coefficients.values()) or 1
+    return Sum({m: c // n for m, c in p.rest.coefficients.items()})
 
 
 def divided(x: Any) -> Iterator[Sum]:
@@ -400,17 +404,17 @@ def period(x: Any, base: Sum) -> int:
     """The number after which all remainders of a base, and of its quotients, repeat."""
     if isinstance(x, tuple):
         return lcm(*(period(y, base) for y in x if isinstance(y, tuple | Sum)))
-    total = 1
+    result = 1
     for a in x.atoms() if isinstance(x, Sum) else ():
         if a.kind == "sym":
             continue
         if a.kind in ("mod", "div"):
-            is_own = primitive(a.subterms[0]) == base
-            inner = 1 if is_own else period(a.subterms[0], base)
-            total = lcm(total, inner * a.subterms[1] if inner > 1 or is_own else 1)
+            is_base = primitive(a.subterms[0]) == base
+            inner = 1 if is_base else period(a.subterms[0], base)
+            result = lcm(result, inner * a.subterms[1] if inner > 1 or is_base else 1)
         else:
-            total = lcm(total, period(a.subterms, base))
-    return total
+            result = lcm(result, period(a.subterms, base))
+    return result
 
 
 def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
@@ -427,7 +431,7 @@ def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
         if x.value is not None:
             return x.value
         rows: list[Any] = []
-        for m, c in sorted(x.parts.items()):
+        for m, c in sorted(x.coefficients.items()):
             factors = ([c] if c != 1 or not m else []) + [encoded(a, bound) for a in m]
             rows.append(factors[0] if len(factors) == 1 else ["*", *factors])
         return rows[0] if len(rows) == 1 else ["+", *rows]
@@ -436,8 +440,13 @@ def encoded(x: Any, bound: Mapping[Atom, int]) -> Any:
 
 # Ranges ---------------------------------------------------------------------------------------------------------------
 
-LAST = 2**31 - 1
-LAUNCH = {"array.shape": (0, LAST), "tid": (0, LAST), "block.index": (0, LAST), "block.count": (1, LAST)}
+MAX_INT32 = 2**31 - 1
+RANGES_OF_LAUNCH = {
+    "array.shape": (0, MAX_INT32),
+    "tid": (0, MAX_INT32),
+    "block.index": (0, MAX_INT32),
+    "block.count": (1, MAX_INT32),
+}
 
 
 def range_of_type(t: Any) -> tuple[Any, Any]:
@@ -451,7 +460,7 @@ def range_of_type(t: Any) -> tuple[Any, Any]:
 
 
 def range_of_function(function: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The least and the greatest result of a function `function`: the limits of launches, or of its type."""
+    """The minimum and the maximum of a function's results: a limit of launches, or the range of the result's type."""
     if function[0] == "logical_blocks" and function[2] == 2:
         return 1, inf
-    return LAUNCH.get(function[0], range_of_type(DTYPES.get(function[3])))
+    return RANGES_OF_LAUNCH.get(function[0], range_of_type(DTYPES.get(function[3])))
