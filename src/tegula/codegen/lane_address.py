@@ -72,13 +72,13 @@ def _unflattened_index(s: State, k: int) -> str:
     """Component k of the thread index, for launches in which a row may end between two lanes of a vector. The first
     lane's index is computed by 64-bit divisions; the indices of all lanes by 32-bit divisions of small sums."""
     code, width, rank = s.code, s.width, s.kernel.launch.ndim
-    t = register_type(uint32, width)
+    vector_type = register_type(uint32, width)
     flat_index = code.emit(f"add i64 {s.first_thread()}, {s.lane}")
     carries = _consecutive(s, "0", uint32)
     for d in range(rank - 1, k - 1, -1):
         coordinate = code.emit(f"urem i64 {flat_index}, {s.dims[d]}") if d > 0 else flat_index
         first = code.emit(f"trunc i64 {coordinate} to i32")
-        index_vector = code.emit(f"add {t} {s.memory.splat(first, uint32, width)}, {carries}")
+        index_vector = code.emit(f"add {vector_type} {s.memory.splat(first, uint32, width)}, {carries}")
         if d == 0:
             return index_vector
         length = s.memory.splat(code.emit(f"trunc i64 {s.dims[d]} to i32"), uint32, width)
@@ -89,7 +89,7 @@ def _unflattened_index(s: State, k: int) -> str:
     raise AssertionError("the loop ends at component k")
 
 
-# Neighbours ----------------------------------------------------------------------------------------------------------
+# Adjacent lanes ------------------------------------------------------------------------------------------------------
 
 
 def _first_lane_index(s: State, value: Value, in_earlier_loop: bool = False) -> str | None:

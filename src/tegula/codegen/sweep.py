@@ -97,12 +97,12 @@ def _pieces(n: int, width: int) -> tuple[int, list[tuple[int, int]]]:
     """The number of full vectors that cover 0 .. n-1, and (start, width) of the narrower vectors for the
     remaining elements."""
     full = n // width
-    at, remainder = full * width, list[tuple[int, int]]()
-    while at < n:
-        while width > n - at:
+    start, remainder = full * width, list[tuple[int, int]]()
+    while start < n:
+        while width > n - start:
             width //= 2
-        remainder.append((at, width))
-        at += width
+        remainder.append((start, width))
+        start += width
     return full, remainder
 
 

@@ -129,9 +129,9 @@ def _plain_store(
         s.memory.store_adjacent(pointer, values, scalar, width)
     else:
         for k in range(width):
-            at = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
+            element_pointer = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
             parts = tuple(s.memory.lane(x, scalar, width, k) for x in values)
-            s.memory.store_element(at, parts, array.dtype)
+            s.memory.store_element(element_pointer, parts, array.dtype)
 
 
 def _store_mask(
@@ -166,8 +166,10 @@ def _masked_store(
     for k in range(width):
         parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)
         ok = mask if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {mask}, i32 {k}")
-        at = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
-        _emit_if(s, ok, lambda at=at, parts=parts: s.memory.store_element(at, parts, array.dtype))
+        element_pointer = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
+        _emit_if(
+            s, ok, lambda at=element_pointer, parts=parts: s.memory.store_element(at, parts, array.dtype)
+        )
 
 
 def _emit_if(s: State, condition: str, body: Callable[[], object]) -> None:
@@ -350,10 +352,12 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
             "0", str(full * width), str(width * accumulator_count), [(vt, x) for x in sums]
         ) as loop:
             for k in range(accumulator_count):
-                at = [*index, s.memory.add(loop.index, str(k * width))]
-                loop.next.append(combine(loop.values[k], element(s, value, at, width, masked)[0], width))
-        for at, w in _remaining_pieces(full * width, n, width):
-            x = element(s, value, [*index, str(at)], w, masked)[0]
+                start_index = [*index, s.memory.add(loop.index, str(k * width))]
+                loop.next.append(
+                    combine(loop.values[k], element(s, value, start_index, width, masked)[0], width)
+                )
+        for start_index, w in _remaining_pieces(full * width, n, width):
+            x = element(s, value, [*index, str(start_index)], w, masked)[0]
             wide = _pad_vector(s, x, dtype, w, width, identity(kind, dtype))
             loop.results[0] = combine(loop.results[0], wide, width)
         return loop.results
@@ -366,13 +370,13 @@ def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list
     return _reduce_vector(s, accumulators[0], dtype, width, combine)
 
 
-def _remaining_pieces(at: int, n: int, width: int) -> list[tuple[int, int]]:
+def _remaining_pieces(start: int, n: int, width: int) -> list[tuple[int, int]]:
     pieces: list[tuple[int, int]] = []
-    while at < n:
-        while width > n - at:
+    while start < n:
+        while width > n - start:
             width //= 2
-        pieces.append((at, width))
-        at += width
+        pieces.append((start, width))
+        start += width
     return pieces
 
 
@@ -439,8 +443,8 @@ def _reduce_columns(
         outer_index = [*index[:axis], *index[axis + 1 :]] if keeps_dims else index
         start = constant(dtype, identity(kind, dtype), w)
         with s.code.loop("0", str(t.shape[axis]), "1", [(register_type(dtype, w), start)]) as loop:
-            at = [*outer_index[:axis], loop.index, *outer_index[axis:]]
-            x = element(s, value, at, w, masked)[0]
+            source_index = [*outer_index[:axis], loop.index, *outer_index[axis:]]
+            x = element(s, value, source_index, w, masked)[0]
             loop.next = [elementwise(s.code, kind([], []), dtype, [loop.values[0], x], w)]
         s.memory.store_view(result, index, (loop.results[0],), w)
 
@@ -465,9 +469,9 @@ def _reduce_generic(
             if axis is not None
             else iter([])
         )
-        at = ["0" if d in axes else next(outer_index) for d in range(len(t.shape))]
-        s.memory.store_view(result, index, s.memory.load_view(view, at, 1), 1)
-        _fold(s, region, view, t, at, list(axes), result, index, has_absent)
+        first_index = ["0" if d in axes else next(outer_index) for d in range(len(t.shape))]
+        s.memory.store_view(result, index, s.memory.load_view(view, first_index, 1), 1)
+        _fold(s, region, view, t, first_index, list(axes), result, index, has_absent)
 
     sweep(s, result.shape if fixed else (1,) * len(result.shape), 1, body)
 
@@ -713,16 +717,16 @@ def _positions(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 def from_thread(s: State, op: TileFromThread) -> Components:
     """The value of one lane; 0 if the lane is absent."""
     value, code = op.value, s.code
-    at = s.i64(op.thread)
-    ok = code.emit(f"icmp ult i64 {at}, {s.present}")
+    thread = s.i64(op.thread)
+    is_present = code.emit(f"icmp ult i64 {thread}, {s.present}")
     if value not in s.lanes:
         parts = s.components(value)
     else:
-        safe = code.emit(f"select i1 {ok}, i64 {at}, i64 0")
-        parts = s.memory.load_view(s.lanes[value], [safe], 1)
+        clamped_thread = code.emit(f"select i1 {is_present}, i64 {thread}, i64 0")
+        parts = s.memory.load_view(s.lanes[value], [clamped_thread], 1)
     t = register_type(scalar_of(value.type), 1)  # type: ignore[arg-type]
     zero = constant(scalar_of(value.type), 0)  # type: ignore[arg-type]
-    return tuple(code.emit(f"select i1 {ok}, {t} {p}, {t} {zero}") for p in parts)
+    return tuple(code.emit(f"select i1 {is_present}, {t} {p}, {t} {zero}") for p in parts)
 
 
 def stack_new(s: State, op: StackNew) -> None:
@@ -771,8 +775,8 @@ def stack_pop(s: State, op: StackPop) -> None:
         s.memory.store_view(slots, [loop.index], (top,), 1)
 
         def pop() -> None:
-            at = [code.emit(f"zext i32 {top} to i64")]
-            s.memory.store_view(values, [loop.index], s.memory.load_view(view, at, 1), 1)
+            top_index = [code.emit(f"zext i32 {top} to i64")]
+            s.memory.store_view(values, [loop.index], s.memory.load_view(view, top_index, 1), 1)
             code.line(f"store i32 {top}, ptr {count}, align 4")
 
         _emit_if(s, code.emit(f"icmp sgt i32 {n}, 0"), pop)

@@ -30,16 +30,16 @@ def _adjacent_dim(source: View) -> int:
 def transposed_copy(s: State, source: View, target: View, width: int) -> None:
     """Copy a tile in squares of `width` x `width` elements. The last square overlaps the one before if `width` does not
     divide a length."""
-    along, last = _adjacent_dim(source), len(source.shape) - 1
-    rows, depth = source.shape[along], width
+    row_dim, last = _adjacent_dim(source), len(source.shape) - 1
+    rows, depth = source.shape[row_dim], width
     while depth > rows:
         depth //= 2
-    others = [n for d, n in enumerate(source.shape) if d not in (along, last)]
+    outer_lengths = [n for d, n in enumerate(source.shape) if d not in (row_dim, last)]
 
     def square(index: list[str], row: str, column: str) -> None:
         def at(k: int, n: int) -> list[str]:
             rest = iter(index)
-            moved = {along: s.memory.add(row, str(k)), last: s.memory.add(column, str(n))}
+            moved = {row_dim: s.memory.add(row, str(k)), last: s.memory.add(column, str(n))}
             return [moved[d] if d in moved else next(rest) for d in range(last + 1)]
 
         def piece(n: int) -> str:
@@ -53,8 +53,8 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
             s.memory.store(s.memory.at(target, at(k, 0)), vector, scalar_of(target.dtype), width)
 
     def walk(index: list[str]) -> None:
-        if len(index) < len(others):
-            for i in starts_of_pieces(s, others[len(index)], 1):
+        if len(index) < len(outer_lengths):
+            for i in starts_of_pieces(s, outer_lengths[len(index)], 1):
                 walk([*index, i])
             return
         for row in starts_of_pieces(s, rows, depth):

@@ -121,11 +121,11 @@ def _equal_conditions(s: State, a: Value, b: Value) -> bool:
         return op_a.shape == op_b.shape and _same_source(op_a.tile, op_b.tile)
     if not (isinstance(op_a, TileMap) and isinstance(op_b, TileMap)) or len(op_a.inputs) != len(op_b.inputs):
         return False
-    pairs = zip(op_a.function.walk(), op_b.function.walk(), strict=False)
+    op_pairs = zip(op_a.function.walk(), op_b.function.walk(), strict=False)
     if len(list(op_a.function.walk())) != len(list(op_b.function.walk())):
         return False
     numbers = {v: k for k, v in enumerate(op_a.elements)}, {v: k for k, v in enumerate(op_b.elements)}
-    for x, y in pairs:
+    for x, y in op_pairs:
         if not x.is_like(y) or [numbers[0].get(v) for v in x.operands] != [
             numbers[1].get(v) for v in y.operands
         ]:
