@@ -34,82 +34,84 @@ BLOCK = 128
 BYTES = 1 << 23
 """The approximate bytes that each measurement loads and stores."""
 
-FACTORED = "n operations or more for each element, one column after another"
+FACTORED = "n operations or more for each element, sequential over columns"
 ITERATED = "several iterations of about n operations for each element"
 REASONS = {
-    "tile_argmax": "the place of the largest element is kept next to it: no instruction does both",
-    "tile_argmin": "the place of the smallest element is kept next to it: no instruction does both",
+    "tile_argmax": "tracks the index with the maximum, which no single instruction does",
+    "tile_argmin": "tracks the index with the minimum, which no single instruction does",
     "tile_argsort": "log2(n)**2 / 2 exchanges for each element",
     "tile_atomic_add": "an atomic addition for each element, on CPUs one at a time",
     "tile_atomic_max": "an atomic maximum for each element, on CPUs by compare-and-swap",
     "tile_atomic_min": "an atomic minimum for each element, on CPUs by compare-and-swap",
-    "tile_cholesky": "n / 3 multiply-adds for each element, one column after another",
-    "tile_cholesky_inplace": "n / 3 multiply-adds for each element, one column after another",
-    "tile_cholesky_solve": "two solves, each one row after another",
-    "tile_cholesky_solve_inplace": "two solves, each one row after another",
+    "tile_cholesky": "n / 3 multiply-adds for each element, sequential over columns",
+    "tile_cholesky_inplace": "n / 3 multiply-adds for each element, sequential over columns",
+    "tile_cholesky_solve": "two triangular solves, sequential over rows",
+    "tile_cholesky_solve_inplace": "two triangular solves, sequential over rows",
     "tile_histogram": "an atomic addition in shared memory for each element",
     "tile_determinant": FACTORED,
     "tile_eigh": ITERATED,
-    "tile_from_local": "on CPUs the parts of all threads are put together in memory; on GPUs they stay in registers",
+    "tile_from_local": "on CPUs the parts of all threads are copied in memory; on GPUs they stay in registers",
     "tile_inverse": FACTORED,
     "tile_inverse_inplace": FACTORED,
     "tile_local": "on CPUs each thread's part is a vector in memory; on GPUs it stays in registers",
-    "tile_lower_solve": "one row after another, each needs those before",
-    "tile_lower_solve_inplace": "one row after another, each needs those before",
+    "tile_lower_solve": "sequential over rows: each row needs the previous rows",
+    "tile_lower_solve_inplace": "sequential over rows: each row needs the previous rows",
     "tile_lstsq": FACTORED,
     "tile_lu": FACTORED,
-    "tile_lu_solve": "two solves, each one row after another",
-    "tile_lu_solve_inplace": "two solves, each one row after another",
+    "tile_lu_solve": "two triangular solves, sequential over rows",
+    "tile_lu_solve_inplace": "two triangular solves, sequential over rows",
     "tile_matmul": "2 n operations for each element of a result (n, n)",
     "tile_median": "sorts the elements",
     "tile_qr": FACTORED,
     "tile_randf": "a hash of 15 integer operations, twice, for each element, which is not loaded",
     "tile_randi": "a hash of 15 integer operations, twice, for each element, which is not loaded",
-    "tile_scan_exclusive": "each element needs those before: log2 of the width additions for each",
-    "tile_scan_exclusive_inplace": "each element needs those before: log2 of the width additions for each",
-    "tile_scan_inclusive": "each element needs those before: log2 of the width additions for each",
-    "tile_scan_inclusive_inplace": "each element needs those before: log2 of the width additions for each",
-    "tile_scan_max_inclusive": "each element needs those before, and NaNs are told apart",
-    "tile_scan_max_inclusive_inplace": "each element needs those before, and NaNs are told apart",
-    "tile_scan_min_inclusive": "each element needs those before, and NaNs are told apart",
-    "tile_scan_min_inclusive_inplace": "each element needs those before, and NaNs are told apart",
-    "tile_scatter_add": "an atomic addition to an element that is known at run time only",
-    "tile_scatter_masked": "writes to elements that are known at run time only, one thread at a time on CPUs",
-    "tile_slice_indexed": "loads from places that are known at run time only, each with its bounds",
+    "tile_scan_exclusive": "log2(width) additions for each element, which depends on all previous elements",
+    "tile_scan_exclusive_inplace": "log2(width) additions for each element, which depends on all previous elements",
+    "tile_scan_inclusive": "log2(width) additions for each element, which depends on all previous elements",
+    "tile_scan_inclusive_inplace": "log2(width) additions for each element, which depends on all previous elements",
+    "tile_scan_max_inclusive": "log2(width) comparisons with a test for NaN for each element",
+    "tile_scan_max_inclusive_inplace": "log2(width) comparisons with a test for NaN for each element",
+    "tile_scan_min_inclusive": "log2(width) comparisons with a test for NaN for each element",
+    "tile_scan_min_inclusive_inplace": "log2(width) comparisons with a test for NaN for each element",
+    "tile_scatter_add": "an atomic addition to an element whose index is known only at run time",
+    "tile_scatter_masked": "writes to elements whose indices are known only at run time, one thread at a time on CPUs",
+    "tile_slice_indexed": "loads from indices that are known only at run time, each with a bounds check",
     "tile_slogdet": FACTORED,
     "tile_solve": FACTORED,
     "tile_solve_inplace": FACTORED,
     "tile_svd": ITERATED,
     "tile_topk": "sorts the elements",
     "tile_sort": "log2(n)**2 / 2 exchanges for each element",
-    "tile_stack_pop": "a place in shared memory that all threads of the block share",
-    "tile_stack_push": "a place in shared memory that all threads of the block share",
+    "tile_stack_pop": "all threads update one counter in shared memory",
+    "tile_stack_push": "all threads update one counter in shared memory",
     "tile_atomic_add_indexed": "an atomic addition for each element, on CPUs one at a time",
     "tile_atomic_cas": "a compare-and-swap for each element, on CPUs one at a time",
     "tile_atomic_exch": "an atomic exchange for each element, on CPUs one at a time",
     **dict.fromkeys(
         ("tile_fft", "tile_ifft", "tile_fft2", "tile_ifft2", "tile_rfft", "tile_irfft"),
-        "about 5 * log2(n) operations for each number, between which threads exchange all of them",
+        "about 5 * log2(n) operations for each element, with exchanges between threads after each stage",
     ),
     **dict.fromkeys(
         ("tile_dct", "tile_dct_inplace", "tile_idct", "tile_idct_inplace"),
-        "a Fourier transform of as many numbers, and a rotation of each before or after",
+        "a Fourier transform of the same length, and a complex rotation of each element",
     ),
     **dict.fromkeys(
         ("tile_all", "tile_any"),
-        "on CPUs each element becomes a bool by itself, and bools are combined one by one",
+        "on CPUs elements are converted to bools and combined one by one",
     ),
     "tile_randn": "two draws, a logarithm, a square root and a cosine for each element, which is not loaded",
-    "tile_upper_solve": "one row after another, each needs those after",
-    "tile_upper_solve_inplace": "one row after another, each needs those after",
+    "tile_upper_solve": "sequential over rows: each row needs the following rows",
+    "tile_upper_solve_inplace": "sequential over rows: each row needs the following rows",
 }
 """The reasons for which functions take more than SLOW_RATIO times the copy of their bytes."""
 
 NO_DATA = {
-    **dict.fromkeys(("tile_load_async", "tile_store_async", "tile_matmul_wait"), "by hand: docs/roles.md"),
+    **dict.fromkeys(
+        ("tile_load_async", "tile_store_async", "tile_matmul_wait"), "for schedules by hand: docs/roles.md"
+    ),
     **dict.fromkeys(
         ("tile_pipe", "tile_pipe_load", "tile_pipe_pop", "tile_pipe_push", "tile_pipe_release"),
-        "of pipes between roles: docs/roles.md",
+        "for pipes between roles: docs/roles.md",
     ),
     **dict.fromkeys(("tile_stack", "tile_stack_clear", "tile_stack_count"), "moves no elements"),
     **dict.fromkeys(
@@ -118,7 +120,7 @@ NO_DATA = {
             *("tile_bvh_query_sphere", "tile_mesh_query_aabb", "tile_mesh_query_aabb_next"),
             *("tile_mesh_query_point", "tile_mesh_query_ray", "tile_mesh_query_sphere", "tile_nearest"),
         ),
-        "searches a hierarchy: docs/spatial.md",
+        "searches a bounding volume hierarchy: docs/spatial.md",
     ),
 }
 """The functions that are not measured, with the reason."""
@@ -164,7 +166,7 @@ def transform(name: str, loads: tuple[tuple[str, tuple[int, ...]], ...], *shape:
     return Case(body, loads, (F, shape))
 
 
-MIXED = "1023 - tg.tile_arange(1024, dtype=int)"
+REVERSED = "1023 - tg.tile_arange(1024, dtype=int)"
 """Indices in descending order."""
 
 CASES = {
@@ -260,15 +262,15 @@ CASES = {
     "tile_zeros": Case("r = tg.tile_zeros(1024)", ()),
     "tile_all": Case("r = tg.tile_all(a).astype(float)", result=ONE),
     "tile_any": Case("r = tg.tile_any(a).astype(float)", result=ONE),
-    "tile_atomic_add_indexed": Case(f"p = {MIXED}; tg.tile_atomic_add_indexed(out[i], p, a)"),
+    "tile_atomic_add_indexed": Case(f"p = {REVERSED}; tg.tile_atomic_add_indexed(out[i], p, a)"),
     "tile_atomic_cas": Case("t = tg.tile_atomic_cas(out[i], 0.0, a)"),
     "tile_atomic_exch": Case("t = tg.tile_atomic_exch(out[i], a)"),
     "tile_empty_like": Case("r = tg.tile_empty_like(a); r[0:512] = a[512:]; r[512:] = a[0:512]"),
     "tile_full_like": Case("r = tg.tile_full_like(a, 2.0)"),
-    "tile_load_indexed": Case(f"p = {MIXED}; r = tg.tile_load_indexed(a_[i], p, 1024)"),
+    "tile_load_indexed": Case(f"p = {REVERSED}; r = tg.tile_load_indexed(a_[i], p, 1024)"),
     "tile_ones_like": Case("r = tg.tile_ones_like(a)"),
     "tile_randn": Case("r = tg.tile_randn(1024, tg.rand_init(42, i))", ()),
-    "tile_store_indexed": Case(f"p = {MIXED}; tg.tile_store_indexed(out[i], p, a)"),
+    "tile_store_indexed": Case(f"p = {REVERSED}; tg.tile_store_indexed(out[i], p, a)"),
     "tile_where": Case("r = tg.tile_where(a > 0.5, a, b)", PAIR),
     "tile_zeros_like": Case("r = tg.tile_zeros_like(a)"),
     "tile_cumsum": scan("tile_cumsum"),
@@ -319,8 +321,8 @@ def kernel_of(case: Case) -> Any:
 
 def arguments(case: Case, blocks: int) -> list[Any]:
     rng = np.random.default_rng(0)
-    result = case.numbers or (lambda rng, shape: rng.uniform(0.0, 1.0, shape))
-    arrays = [tg.array(result(rng, (blocks, *s)).astype(t)) for t, s in case.loads]
+    numbers = case.numbers or (lambda rng, shape: rng.uniform(0.0, 1.0, shape))
+    arrays = [tg.array(numbers(rng, (blocks, *s)).astype(t)) for t, s in case.loads]
     return [*arrays, tg.zeros((blocks, *case.result[1]), dtype=getattr(tg, case.result[0]))]
 
 
@@ -373,10 +375,10 @@ def main() -> None:
         if options.name_filter not in name or name not in CASES or (options.missing and name in rows):
             continue
         row = measure_function(name)
-        question = " WHY?" if row["cpu"] > SLOW_RATIO and name not in REASONS else ""
+        note = " (no reason in REASONS)" if row["cpu"] > SLOW_RATIO and name not in REASONS else ""
         gpu, copy = row["gpu"]["instructions"], row["gpu_copy"]["instructions"]
         print(
-            f"{name}: {row['cpu']:.2f} times the copy, {gpu} instructions for {copy}{question}",
+            f"{name}: {row['cpu']:.2f} times the copy, {gpu} instructions for {copy}{note}",
             flush=True,
         )
         rows[name] = row

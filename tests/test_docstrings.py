@@ -88,8 +88,8 @@ def test_a_docstring_with_all_sections_is_complete() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("a, b: tiles", "a: tiles", "parameters a, b; told: a"),
-        ("a, b: tiles", "b, a: tiles", "parameters a, b; told: b, a"),
+        ("a, b: tiles", "a: tiles", "parameters a, b; documented: a"),
+        ("a, b: tiles", "b, a: tiles", "parameters a, b; documented: b, a"),
         ("a, b: tiles of one shape", "a, b: operands", "no shape, dtype, unit or kind of argument: a, b"),
         ("shape-mismatch:", "shape-missmatch:", "no such error: shape-missmatch"),
         ("    shape-mismatch: the shapes differ.", "    if the shapes differ", "no error code and reason"),

@@ -27,7 +27,7 @@ SOURCE = ROOT / "src" / "tegula"
 SECTIONS = ("Parameters", "Returns", "Raises", "Gradient", "Source")
 ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): \S")
 CODE = re.compile(r"([a-z][a-z-]*|[A-Z]\w+(?:Error|Mismatch|Exit)?): \S")
-PART = re.compile(r"_?tile_\w+\.(program|vjp|reference|samples)\b")
+PART_DECORATOR = re.compile(r"_?tile_\w+\.(program|vjp|reference|samples)\b")
 """Decorators that add a part to a cooperative function of the library; the function has the docstring."""
 NO_ERRORS = "nothing."
 ACCEPTED = re.compile(
@@ -38,7 +38,7 @@ ACCEPTED = re.compile(
     r"elements?|seeds?|keywords?|class|anything)\b|^as (of|for)\b|accepted and change|^is refused"
 )
 """Words for the shape, dtype, unit or kind of arguments, one of which the entry of a parameter has."""
-PYTHON = (
+PYTHON_ERRORS = (
     "AssertionError",
     "AttributeError",
     "BufferError",
@@ -50,9 +50,9 @@ PYTHON = (
     "SyntaxError",
     "ValueError",
 )
-ABOUT_AN_OP = re.compile(r"(handles|accesses|does)\(")
+OP_DECORATOR = re.compile(r"(handles|accesses|does)\(")
 """Decorators of functions that implement an op, whose class has the docstring, as its method `ref` does."""
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+FUNCTION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef)
 WRAPPERS = (
     *("kernels/__init__.py", "algorithms/__init__.py", "autograd/__init__.py", "optim/__init__.py"),
     *("torch.py", "jax.py", "testing.py"),
@@ -131,10 +131,10 @@ def host_functions() -> Iterator[DocumentedObject]:
 
 def _class(name: str, node: ast.ClassDef) -> Iterator[DocumentedObject]:
     """A class and its public methods. The class docstring has the parameters of its `__init__`, if it defines one."""
-    methods = {n.name: n for n in node.body if isinstance(n, FUNCTIONS)}
+    methods = {n.name: n for n in node.body if isinstance(n, FUNCTION_NODES)}
     initialiser = methods.get("__init__")
     names = tuple(_names(initialiser.args))[1:] if initialiser is not None else ()
-    if node.name not in MADE_BY_OTHERS:
+    if node.name not in NOT_CONSTRUCTED:
         required_sections = _required_sections(names, returns=False) if initialiser is not None else ()
         yield DocumentedObject(name, ast.get_docstring(node) or "", names, required_sections)
     for method in methods.values():
@@ -142,7 +142,7 @@ def _class(name: str, node: ast.ClassDef) -> Iterator[DocumentedObject]:
             yield _function(f"{name}.{method.name}", method, skip=0 if _is_static(method) else 1)
 
 
-MADE_BY_OTHERS = ("Device", "Graph", "JaxFunction", "Kernel", "Launch", "PublicFunction", "TorchFunction")
+NOT_CONSTRUCTED = ("Device", "Graph", "JaxFunction", "Kernel", "Launch", "PublicFunction", "TorchFunction")
 """Classes whose objects users do not construct."""
 
 
@@ -282,17 +282,17 @@ def _declared_faults(function: DocumentedObject, sections: dict[str, list[str]])
     gradient_text = " ".join(sections["Gradient"])
     if inspect.isfunction(function.declared):
         return gradient_faults(function.declared, gradient_text, " ".join(sections.get("Returns", [])))
-    result = function.declared.of if isinstance(function.declared, Inplace) else function.declared
-    if not isinstance(result, CooperativeDef):
+    definition = function.declared.of if isinstance(function.declared, Inplace) else function.declared
+    if not isinstance(definition, CooperativeDef):
         declared = FAMILIES.get(function.name, Family()).sections.get("Gradient", "")
-        wrong = (
+        is_contradiction = (
             re.match("none|refused", gradient_text)
             and gradient_text not in declared
             and "of the draw" not in gradient_text
         )
-        return [f"gradient: the library has one, not {gradient_text}"] if wrong else []
+        return [f"gradient: the library has one, not {gradient_text}"] if is_contradiction else []
     stated = {line.partition(":")[0] for line in sections["Raises"]}
-    function_samples = samples(result)
+    function_samples = samples(definition)
     messages = [
         f"errors: a sample is refused with {x.code}"
         for x in function_samples
@@ -311,10 +311,14 @@ def _parameter_faults(lines: list[str] | None, parameters: tuple[str, ...]) -> l
     named = [m[1] for line in lines if not line.startswith(" ") and (m := ENTRY.match(line))]
     documented = [name for entry in named for name in entry.split(", ")]
     if documented != [*parameters]:
-        return [f"parameters {', '.join(parameters)}; told: {', '.join(documented)}"]
+        return [f"parameters {', '.join(parameters)}; documented: {', '.join(documented)}"]
     entries = re.split(r"\n(?! )", "\n".join(lines))
-    kindless = [e.partition(":")[0] for e in entries if not ACCEPTED.search(e.partition(": ")[2])]
-    return [f"no shape, dtype, unit or kind of argument: {', '.join(kindless)}"] if kindless else []
+    entries_without_kind = [e.partition(":")[0] for e in entries if not ACCEPTED.search(e.partition(": ")[2])]
+    return (
+        [f"no shape, dtype, unit or kind of argument: {', '.join(entries_without_kind)}"]
+        if entries_without_kind
+        else []
+    )
 
 
 def _raise_faults(lines: list[str]) -> list[str]:
@@ -327,7 +331,7 @@ def _raise_faults(lines: list[str]) -> list[str]:
         entry = CODE.match(line)
         if entry is None:
             messages.append(f"no error code and reason: {line}")
-        elif entry[1] not in codes() and entry[1] not in PYTHON:
+        elif entry[1] not in codes() and entry[1] not in PYTHON_ERRORS:
             messages.append(f"no such error: {entry[1]}")
     return messages
 
@@ -372,10 +376,10 @@ def public_definitions(
         body: list[ast.stmt], enclosing: list[ast.ClassDef]
     ) -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, list[ast.ClassDef]]]:
         for node in body:
-            if not isinstance(node, (ast.ClassDef, *FUNCTIONS)) or node.name.startswith("_"):
+            if not isinstance(node, (ast.ClassDef, *FUNCTION_NODES)) or node.name.startswith("_"):
                 continue
             decorators = [ast.unparse(d) for d in node.decorator_list]
-            if any(PART.match(d) or ABOUT_AN_OP.match(d) for d in decorators):
+            if any(PART_DECORATOR.match(d) or OP_DECORATOR.match(d) for d in decorators):
                 continue
             if any(re.search(r"\boverload\b|\.setter", d) for d in decorators):
                 continue
@@ -402,12 +406,12 @@ def _classes() -> dict[str, list[ast.ClassDef]]:
 def _inherits(cls: ast.ClassDef, name: str, visited: frozenset[str] = frozenset()) -> bool:
     """Whether a class inherits a documented method of a name."""
     for base in cls.bases:
-        called = ast.unparse(base).split("[")[0].split(".")[-1]
-        for parent in _classes().get(called, []) if called not in visited else ():
+        base_name = ast.unparse(base).split("[")[0].split(".")[-1]
+        for parent in _classes().get(base_name, []) if base_name not in visited else ():
             for node in parent.body:
-                if isinstance(node, FUNCTIONS) and node.name == name and ast.get_docstring(node):
+                if isinstance(node, FUNCTION_NODES) and node.name == name and ast.get_docstring(node):
                     return True
-            if _inherits(parent, name, visited | {called}):
+            if _inherits(parent, name, visited | {base_name}):
                 return True
     return False
 
@@ -427,7 +431,7 @@ def without_docstring() -> dict[str, list[str]]:
 
 SENTENCE = re.compile(r"(?!`\w+`:).*?[.:](\s|$)")
 """The first sentence of a docstring, which must not be the description of a field."""
-NO_NOUNS = """
+NOT_NOUNS = """
     a about above across after again all also an and another any are as at be been before after being below
     between both but by can could do does done down during each either else even ever every few for from had has
     have having he her here his how i if in into is it its itself just least less like many may might more most
@@ -439,8 +443,8 @@ NO_NOUNS = """
 
 
 def without_noun() -> dict[str, list[str]]:
-    """The public definitions of each file whose docstring's first sentence has no noun, that is not a word besides
-    code, pronouns, articles, prepositions, conjunctions and auxiliary verbs."""
+    """The public definitions of each file whose docstring has no noun in its first sentence: only code, pronouns,
+    articles, prepositions, conjunctions and auxiliary verbs."""
     missing: dict[str, list[str]] = {}
     for path in files():
         for name, node, _ in public_definitions(path):
@@ -452,16 +456,16 @@ def without_noun() -> dict[str, list[str]]:
 
 def _has_noun(text: str) -> bool:
     first = SENTENCE.match(text)
-    no_nouns = frozenset(NO_NOUNS.split())
+    not_nouns = frozenset(NOT_NOUNS.split())
     words = re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`", "", first[0])) if first is not None else []
-    return any(word.lower() not in no_nouns for word in words)
+    return any(word.lower() not in not_nouns for word in words)
 
 
 def _first_overloads(path: Path) -> set[int]:
     """The identities of the first definition of each name in a file of the standard library."""
     first: dict[str, ast.stmt] = {}
     for node in tree_of(path).body:
-        if isinstance(node, FUNCTIONS):
+        if isinstance(node, FUNCTION_NODES):
             first.setdefault(node.name, node)
     return {id(node) for node in first.values()}
 
@@ -481,7 +485,7 @@ def docstring_faults() -> dict[str, list[str]]:
 def all_faults() -> list[str]:
     """The faults of all docstrings, each with the name of its definition."""
     return [
-        *(f"{name}: {'; '.join(lacks)}" for name, lacks in docstring_faults().items()),
+        *(f"{name}: {'; '.join(messages)}" for name, messages in docstring_faults().items()),
         *(
             f"{path}: {name} has no docstring"
             for path, names in without_docstring().items()

@@ -1,10 +1,11 @@
 """Runs generated programs on a device and compares their results with the interpreter's. With `--gradients`, gradients
 are compared with finite differences and forward-mode derivatives; every second program has kinks and is compared with
-the latter only. With `--rounded`, gradients in every float type are compared with gradients of twins in float64. With
-`--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered to the threads
-of a GPU block. With `--families`, programs of all families of ops are compared with NumPy too, on several devices; with
-`--family-gradients` gradients of such programs are compared with finite differences. With `--rescaling`, programs are
-loops that rescale sums, as online softmax does; their gradients are compared with finite differences by NumPy.
+the latter only. With `--rounded`, gradients in every float type are compared with gradients of the same programs in
+float64. With `--order`, the order of accesses to elements of tiles is compared with a model, also for kernels lowered
+to the threads of a GPU block. With `--families`, programs of all families of ops are compared with NumPy too, on
+several devices; with `--family-gradients` gradients of such programs are compared with finite differences. With
+`--rescaling`, programs are loops that rescale sums, as online softmax does; their gradients are compared with finite
+differences by NumPy.
 
 Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded | --families |
                                            --family-gradients | --rescaling]
@@ -41,11 +42,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK = "outcome "
-SHOWN = 2000
+OUTCOME_PREFIX = "outcome "
+MAX_SHOWN = 2000
 """The number of characters of a failure that are printed."""
 FAMILIES = "families: "
-COLLECTED = 8
+COLLECTION_PERIOD = 8
 """The number of programs between garbage collections."""
 
 
@@ -82,11 +83,11 @@ def worst_outcome(program: Any, **options: Any) -> str:
         result = check(program, **options)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
-    others = {iterations: verdict for iterations, verdict in result.items() if verdict != "right"}
-    if not others:
+    verdicts = {iterations: verdict for iterations, verdict in result.items() if verdict != "right"}
+    if not verdicts:
         return "right"
-    worst = max(others.values(), key=lambda verdict: verdict.startswith("wrong"))
-    iterations_text = f"of {', '.join(str(iterations) for iterations in others)} iterations"
+    worst = max(verdicts.values(), key=lambda verdict: verdict.startswith("wrong"))
+    iterations_text = f"of {', '.join(str(iterations) for iterations in verdicts)} iterations"
     return (
         f"failed: {worst}, {iterations_text}\n{program}"
         if worst.startswith("wrong")
@@ -106,8 +107,10 @@ def outcome_of_tape(seed: int, devices: str) -> str:
     difference. Seeds select the four float types cyclically."""
     from tape_programs import EPSILON, outcome
 
-    end, program = outcome(seed // len(EPSILON), sorted(EPSILON)[seed % len(EPSILON)])
-    return f"failed: {end}\n{program}" if end.startswith("wrong") else end.split(":")[0].split(" ")[0]
+    result, program = outcome(seed // len(EPSILON), sorted(EPSILON)[seed % len(EPSILON)])
+    return (
+        f"failed: {result}\n{program}" if result.startswith("wrong") else result.split(":")[0].split(" ")[0]
+    )
 
 
 def outcome_of_order(seed: int, devices: str) -> str:
@@ -178,13 +181,21 @@ OUTCOMES = {
 }
 
 
-OF_GRADIENTS = ("gradients", "rescaling", "tapes", "rounded", "family-gradients")
+GRADIENT_KINDS = ("gradients", "rescaling", "tapes", "rounded", "family-gradients")
+"""The kinds of programs that are defined in tests/gradients."""
 
 
 def answer_seeds(devices: str, kind: str) -> None:
     """Answer each seed of the input with its outcome."""
-    own = "tests/gradients" if kind in OF_GRADIENTS else "tests/generated"
-    for folder in ("tests", "tests/gpu_lowering", "tests/gpu_codegen", "tests/semantics", own, "src"):
+    program_folder = "tests/gradients" if kind in GRADIENT_KINDS else "tests/generated"
+    for folder in (
+        "tests",
+        "tests/gpu_lowering",
+        "tests/gpu_codegen",
+        "tests/semantics",
+        program_folder,
+        "src",
+    ):
         sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
 
@@ -195,8 +206,8 @@ def answer_seeds(devices: str, kind: str) -> None:
     gc.disable()
     with tg.ScopedDevice("cpu" if kind == "families" else devices):
         for count, line in enumerate(sys.stdin):
-            print(MARK + json.dumps(run(int(line), devices)), flush=True)
-            if count % COLLECTED == COLLECTED - 1:
+            print(OUTCOME_PREFIX + json.dumps(run(int(line), devices)), flush=True)
+            if count % COLLECTION_PERIOD == COLLECTION_PERIOD - 1:
                 gc.collect()
 
 
@@ -217,7 +228,7 @@ class Worker:
 
     def answer(self, seed: int) -> str:
         if self.process is None:
-            self.process = started(self.options)
+            self.process = start_process(self.options)
         process, lines, begin = self.process, list[str](), time.monotonic()
         assert process.stdin is not None and process.stdout is not None
         timer = threading.Timer(self.limit, process.kill)
@@ -226,17 +237,17 @@ class Worker:
             process.stdin.write(f"{seed}\n")
             process.stdin.flush()
             for line in process.stdout:
-                if line.startswith(MARK):
-                    return json.loads(line.removeprefix(MARK))
+                if line.startswith(OUTCOME_PREFIX):
+                    return json.loads(line.removeprefix(OUTCOME_PREFIX))
                 lines.append(line)
         except BrokenPipeError:
             pass
         finally:
             timer.cancel()
         status = process.wait()
-        late = time.monotonic() - begin >= self.limit
-        why = f"took more than {self.limit:g} s" if late else f"ended with {status}"
-        return f"failed: the process {why}: {''.join(lines)[-1000:]}"
+        is_timeout = time.monotonic() - begin >= self.limit
+        reason = f"took more than {self.limit:g} s" if is_timeout else f"ended with {status}"
+        return f"failed: the process {reason}: {''.join(lines)[-1000:]}"
 
     def end(self) -> None:
         process, self.process = self.process, None
@@ -245,8 +256,8 @@ class Worker:
             process.wait()
 
 
-def started(options: list[str]) -> subprocess.Popen[str]:
-    """Start a worker's process, in a session of its own, so that it does not get the interrupts of the run."""
+def start_process(options: list[str]) -> subprocess.Popen[str]:
+    """Start the process of a worker in a new session, so that it does not receive the interrupts of the run."""
     return subprocess.Popen(
         [sys.executable, __file__, "--worker", *options],
         text=True,
@@ -276,20 +287,20 @@ class OutcomeTally:
         with self.lock:
             self.count(seed, outcome)
             if self.into is not None:
-                line = {"seed": seed, "outcome": outcome[:SHOWN], "seconds": round(seconds, 3)}
+                line = {"seed": seed, "outcome": outcome[:MAX_SHOWN], "seconds": round(seconds, 3)}
                 self.into.write(json.dumps(line) + "\n")
                 self.into.flush()
 
     def count(self, seed: int, outcome: str) -> None:
         if outcome.startswith("failed"):
-            self.failures[seed] = outcome[:SHOWN]
+            self.failures[seed] = outcome[:MAX_SHOWN]
             print(f"seed {seed}: {self.failures[seed]}", flush=True)
-        end, _, rest = outcome.partition(":")
-        self.outcomes[end] += 1
+        kind, _, rest = outcome.partition(":")
+        self.outcomes[kind] += 1
         self.finished.add(seed)
-        count_text = rest.partition(f"\n{FAMILIES}")[2].partition("\n")[0] if end == "failed" else rest
-        for name in count_text.strip().split(", "):
-            self.families.setdefault(name, Counter())[end] += 1
+        family_names = rest.partition(f"\n{FAMILIES}")[2].partition("\n")[0] if kind == "failed" else rest
+        for name in family_names.strip().split(", "):
+            self.families.setdefault(name, Counter())[kind] += 1
 
     def __str__(self) -> str:
         with self.lock:
@@ -297,12 +308,12 @@ class OutcomeTally:
             return f"{self.outcomes.total()} programs: {', '.join(parts) or 'none'}"
 
 
-def told_by_family(tally: OutcomeTally) -> list[str]:
-    """A line for each family of ops: how many programs had it, with each outcome."""
+def family_report(tally: OutcomeTally) -> list[str]:
+    """A line for each family of ops: the number of programs with the family, by outcome."""
     lines: list[str] = []
-    for name, ends in sorted(tally.families.items()):
-        parts = ", ".join(f"{n} {end}" for end, n in ends.most_common())
-        lines.append(f"  {name:30} {ends.total():6} programs: {parts}")
+    for name, counts in sorted(tally.families.items()):
+        parts = ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
+        lines.append(f"  {name:30} {counts.total():6} programs: {parts}")
     return lines
 
 
@@ -318,8 +329,8 @@ def read_tally(path: Path) -> OutcomeTally:
     return tally
 
 
-def employ(seeds: Iterator[int], tally: OutcomeTally, worker: Worker, stop: threading.Event) -> None:
-    """Have a worker run programs until there are no more seeds or it must stop; the last program is then not
+def run_worker(seeds: Iterator[int], tally: OutcomeTally, worker: Worker, stop: threading.Event) -> None:
+    """Run programs in a worker until no seeds are left or `stop` is set; a program that ends after `stop` is not
     counted."""
     while not stop.is_set():
         with tally.lock:
@@ -337,11 +348,12 @@ def run(settings: argparse.Namespace, tally: OutcomeTally, stop: threading.Event
     """Run all programs, and print the outcomes so far from time to time."""
     begin = time.monotonic()
     options = ["--device", settings.devices, *([] if settings.kind == "results" else [f"--{settings.kind}"])]
-    every = range(settings.first, settings.first + settings.count if settings.to is None else settings.to)
-    seeds = (seed for seed in every if seed not in tally.finished)
+    all_seeds = range(settings.first, settings.first + settings.count if settings.to is None else settings.to)
+    seeds = (seed for seed in all_seeds if seed not in tally.finished)
     workers = [Worker(options, settings.limit) for _ in range(settings.jobs)]
     threads = [
-        threading.Thread(target=employ, args=(seeds, tally, worker, stop), daemon=True) for worker in workers
+        threading.Thread(target=run_worker, args=(seeds, tally, worker, stop), daemon=True)
+        for worker in workers
     ]
     for thread in threads:
         thread.start()
@@ -390,13 +402,13 @@ def main() -> int:
     tally = read_tally(options.into) if options.into else OutcomeTally()
     run(options, tally, stop)
     if options.kind == "families":
-        print(*told_by_family(tally), sep="\n")
+        print(*family_report(tally), sep="\n")
     selection = f"--{options.kind} " if options.kind != "results" else ""
     command = (
         f"python tools/generated_programs.py {selection}--device {options.devices} --count 1 --jobs 1 --first"
     )
     for seed in sorted(tally.failures):
-        print(f"again: {command} {seed}")
+        print(f"run again: {command} {seed}")
     print(f"{options.kind} on {options.devices}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
     return 1 if tally.failures else 0
 

@@ -46,8 +46,8 @@ ACCEPTED_OUTCOMES = ("passed", "skipped")
 
 @dataclass
 class Result:
-    """The result of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or left (no time was
-    left for it)."""
+    """The result of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or not run (the time
+    limit of all tests was reached)."""
 
     test: str
     outcome: str
@@ -120,8 +120,8 @@ def _message(report: pytest.TestReport) -> str:
 
 def run_tests(report: str, arguments: Sequence[str]) -> int:
     """Run pytest and record the tests."""
-    with open(report, "w") as to:
-        return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Recorder(to)]))
+    with open(report, "w") as report_file:
+        return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Recorder(report_file)]))
 
 
 # In the process that starts the others -------------------------------------------------------------------------------
@@ -173,9 +173,8 @@ def batches(tests: Mapping[str, float], max_tests: int) -> list[TestBatch]:
         batch.tests.append(test)
         batch.expected += seconds
     long = [batch for batch in split if batch.expected > SHORT_BATCH]
-    return sorted(
-        long + _combine([p for p in split if p.expected <= SHORT_BATCH], max_tests), key=lambda p: -p.expected
-    )
+    short = [batch for batch in split if batch.expected <= SHORT_BATCH]
+    return sorted(long + _combine(short, max_tests), key=lambda batch: -batch.expected)
 
 
 def _combine(short: Sequence[TestBatch], max_tests: int) -> list[TestBatch]:
@@ -199,14 +198,16 @@ def _combine(short: Sequence[TestBatch], max_tests: int) -> list[TestBatch]:
 def run(batch: TestBatch, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> TestBatch:
     """Run the tests of a batch until `end`, in as many processes as needed, each `under` a command."""
     remaining = list(batch.tests)
-    begun = time.monotonic()
+    begin = time.monotonic()
     while remaining and time.monotonic() < end:
-        actual = _one_process(batch, remaining, folder, limit, end, under)
-        batch.results += actual
-        done = {result.test for result in actual}
-        remaining = [test for test in remaining if test not in done]
-    batch.results += [Result(test, "left", 0.0, "there was no time left") for test in remaining]
-    batch.spent = time.monotonic() - begun
+        results = _one_process(batch, remaining, folder, limit, end, under)
+        batch.results += results
+        finished = {result.test for result in results}
+        remaining = [test for test in remaining if test not in finished]
+    batch.results += [
+        Result(test, "not run", 0.0, "the time limit of all tests was reached") for test in remaining
+    ]
+    batch.spent = time.monotonic() - begin
     return batch
 
 
@@ -220,23 +221,23 @@ def _one_process(
     names.write_text("\n".join(remaining))
     process = start_process(report, log, [f"@{names}"], under)
     results: list[Result] = []
-    current, since, position, end_reason = "", time.monotonic(), 0, ""
+    current, last_record_time, position, end_reason = "", time.monotonic(), 0, ""
     while not end_reason:
         ended = process.poll() is not None
-        new, position = lines(report, position)
-        for line in new:
-            since = time.monotonic()
+        records, position = lines(report, position)
+        for line in records:
+            last_record_time = time.monotonic()
             current = line.get("start", "")
             if "outcome" in line:
                 results.append(Result(**line))
-        waited = time.monotonic() - since
-        if ended and not new:
+        waited = time.monotonic() - last_record_time
+        if ended and not records:
             end_reason = "crashed"
         elif not ended and (waited > limit or time.monotonic() > end):
             end_reason = "hung"
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        elif not new:
+        elif not records:
             time.sleep(PAUSE)
     if current or not results:
         last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
@@ -246,12 +247,15 @@ def _one_process(
         tail = f": {' / '.join(last_lines)}" if end_reason == "crashed" else ""
         results.append(
             Result(
-                current or remaining[0], end_reason, time.monotonic() - since, f"the process {reason}{tail}"
+                current or remaining[0],
+                end_reason,
+                time.monotonic() - last_record_time,
+                f"the process {reason}{tail}",
             )
         )
-    last_lines = FINDINGS.search(log.read_text(errors="replace"))
-    if last_lines:
-        results.append(Result(f"{', '.join(batch.files)} under {under[0]}", "failed", 0.0, last_lines[0]))
+    finding = FINDINGS.search(log.read_text(errors="replace"))
+    if finding:
+        results.append(Result(f"{', '.join(batch.files)} under {under[0]}", "failed", 0.0, finding[0]))
     return results
 
 
@@ -284,11 +288,13 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=150.0, help="the time limit of a test in seconds")
     parser.add_argument("--seconds", type=float, default=540.0, help="the time limit of all tests in seconds")
     parser.add_argument("--most", type=int, default=150, help="the maximum number of tests in one process")
-    parser.add_argument("--marker", default="gpu and not campaign", help="what pytest -m selects")
+    parser.add_argument(
+        "--marker", default="gpu and not campaign", help="the marker expression for pytest -m"
+    )
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="the file for the results")
     options = parser.parse_args()
-    begun = time.monotonic()
+    begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as folder_name:
         folder = Path(folder_name)
         marker = f"({options.marker}) and not faults" if options.under else options.marker
@@ -299,8 +305,8 @@ def main() -> int:
         done: list[TestBatch] = []
         with ThreadPoolExecutor(options.jobs) as pool:
             futures = [
-                pool.submit(run, p, folder, options.limit, begun + options.seconds, options.under)
-                for p in batches(tests, options.most)
+                pool.submit(run, batch, folder, options.limit, begin + options.seconds, options.under)
+                for batch in batches(tests, options.most)
             ]
             for batch in (future.result() for future in futures):
                 done.append(batch)
@@ -313,13 +319,13 @@ def main() -> int:
         print(f"\n{len(members)} x {message}")
         for result in members[:5]:
             print(f"    {result.test}")
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - begin
     print(f"\n{summary_text(results)} in {seconds:.0f} s")
     summary = {
         "counts": counts(results),
         "seconds": round(seconds, 1),
         "groups": [{"message": m, "tests": [r.test for r in rs]} for m, rs in grouped(results)],
-        "files": [{"files": p.files, "seconds": round(p.spent, 1), "processes": p.processes} for p in done],
+        "files": [{"files": b.files, "seconds": round(b.spent, 1), "processes": b.processes} for b in done],
         "results": [asdict(r) for r in results],
     }
     options.save.write_text(json.dumps(summary, indent=1) + "\n")

@@ -5409,8 +5409,8 @@ def tile_eigh(a: Any, fill_mode: str = 'lower', info: bool = False) -> Any:
         not-constant: `fill_mode` or `info` is known at run time only.
     Gradient:
         with G, H the adjoints of w and v: K = v @ (diag(G) + F * (v.T @ H)) @ v.T, F[i, j] = 1 / (w[j] - w[i]), and
-        0 where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T
-        that is read, with half of its diagonal.
+        0 where the difference is at most 8 * N machine epsilons times the largest eigenvalue; the triangle of K +
+        K.T that is read, with half of its diagonal.
     Source:
         LAPACK sytrd, steqr: Householder reflections to a tridiagonal matrix, then QR iterations with implicit
         shifts.
@@ -5869,17 +5869,18 @@ def tile_lower_solve_inplace(l: Any, y: Any) -> None:
     """
 
 def tile_lstsq(a: Any, y: Any) -> Any:
-    """x for which the squares of a @ x - y have the least sum, by the QR decomposition.
+    """x that minimises the sum of the squares of a @ x - y, by the QR decomposition.
 
     Parameters:
         a: a tile (..., M, N) of floats with M >= N, of full rank; float16 and bfloat16 are computed in float32.
         y: vectors (..., M), or the columns of (..., M, R), of the dtype and the batch of a.
     Returns:
-        vectors (..., N) or a tile (..., N, R) of the dtype of `a`. For a matrix without full rank a division by 0
-        is as IEEE 754 says.
+        vectors (..., N) or a tile (..., N, R) of the dtype of `a`. For a rank-deficient matrix the results of
+        divisions by 0 are infinities and NaN, as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is not a tile of matrices, or is wider than high, or the dtypes differ or are not floats.
+        type-mismatch: `a` is not a tile of matrices or has more columns than rows, or the dtypes differ or are not
+            floats.
     Gradient:
         with x the result and g = inv(a.T @ a) @ the adjoint: a @ g for `y`, (y - a @ x) @ g.T - a @ g @ x.T for
         `a`.
@@ -6343,15 +6344,15 @@ def tile_pipe_release(pipe: Any) -> None:
     """
 
 def tile_qr(a: Any) -> Any:
-    """The QR decomposition of matrices with at least as many rows as columns: a = q @ r.
+    """The QR decomposition of matrices with M >= N: a = q @ r.
 
     Parameters:
         a: a tile (..., M, N) of floats with M >= N; float16 and bfloat16 are computed in float32.
     Returns:
-        q, a tile (..., M, N) with orthonormal columns, and r, a tile (..., N, N), 0 below the diagonal, which is
-        not negative.
+        q, a tile (..., M, N) with orthonormal columns, and r, an upper triangular tile (..., N, N) with a
+        non-negative diagonal.
     Raises:
-        type-mismatch: `a` is not a tile of floats, has no two dimensions, or is wider than high.
+        type-mismatch: `a` is not a tile of floats, has fewer than two dimensions, or has more columns than rows.
     Gradient:
         with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
         @ inv(r).T, which a matrix without full rank does not have.
@@ -6505,7 +6506,7 @@ def tile_rfft(x: Any) -> Any:
         type-mismatch: `x` has another dtype.
         out-of-range: N is above 65536, or a prime number that is too large for the tables of roots.
     Gradient:
-        the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
+        the real part of the inverse transform of the adjoint, padded with zeros and not divided by N.
     Source:
         as for `tile_fft`, of half the length if N is even.
     """
@@ -6992,7 +6993,7 @@ def tile_svd(a: Any, info: bool = False) -> Any:
     Gradient:
         with S = diag(s), G, H, J the adjoints of u, s and v = vt.T, sk(x) = x - x.T: u @ (F * sk(u.T @ G) @ S + S @
         F * sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i,
-        j] = 1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest
+        j] = 1 / (s[j]**2 - s[i]**2), and 0 where the difference is at most 8 * K machine epsilons times the largest
         square.
     Source:
         LAPACK gebrd, bdsqr: Householder reflections to a bidiagonal matrix, then QR iterations with implicit

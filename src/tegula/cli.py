@@ -69,7 +69,7 @@ def doctor() -> None:
         table.add_row(package, _version(package) or "[dim]not installed[/dim]")
     table.add_row("CPU target", target)
     cache = _cache()
-    table.add_row("kernel cache", f"{cache.path} ({_amount(cache)})")
+    table.add_row("kernel cache", f"{cache.path} ({_cache_summary(cache)})")
     for row in _cuda_devices():
         table.add_row("CUDA", row)
     table.add_row("ptxas", _ptxas())
@@ -89,7 +89,7 @@ def doctor() -> None:
 def check(file: str, target: str, certificate: bool, verify: str | None) -> None:
     """Check the schedule of every kernel with roles in FILE, which is run as a module.
 
-    Prints "proved", which holds for all launches, with the assumptions of the proof; or "unproved", with the reason and
+    Prints "proved" and the assumptions of the proof, which holds for all launches; or "unproved", with the reason and
     the number of launches that were explored for a fault. Exits with 1 if a fault is found or a schedule is beyond the
     search; with --verify if a certificate does not prove its kernel."""
     import json
@@ -105,27 +105,29 @@ def check(file: str, target: str, certificate: bool, verify: str | None) -> None
     if certificate:
         click.echo(json.dumps([_certificates(kernel, target) for kernel in kernels], indent=1))
         return
-    known = json.loads(Path(verify).read_text(encoding="utf-8")) if verify else [None] * len(kernels)
-    if len(known) != len(kernels):
+    stored_certificates = (
+        json.loads(Path(verify).read_text(encoding="utf-8")) if verify else [None] * len(kernels)
+    )
+    if len(stored_certificates) != len(kernels):
         raise click.ClickException(
-            f"{verify} has certificates of {len(known)} kernels, {file} has {len(kernels)}"
+            f"{verify} has certificates of {len(stored_certificates)} kernels, {file} has {len(kernels)}"
         )
-    wrong = 0
-    for kernel, arguments in zip(kernels, known, strict=True):
+    fault_count = 0
+    for kernel, kernel_certificates in zip(kernels, stored_certificates, strict=True):
         try:
-            if arguments is None:
+            if kernel_certificates is None:
                 verdict = kernel.check(target=target)
                 verdict.require()
                 click.echo(f"{kernel.name}: {verdict.report()}")
                 continue
-            for arrays, verdict in check_forms(kernel, (), None, target, arguments["certificates"]):
-                wrong += not verdict.proved
+            for arrays, verdict in check_forms(kernel, (), None, target, kernel_certificates["certificates"]):
+                fault_count += not verdict.proved
                 click.echo(f"{kernel.name}, {arrays} arrays: {verdict.report()}")
         except TegulaError as error:
-            wrong += 1
+            fault_count += 1
             click.echo(f"{kernel.name}: refused\n{error}")
-    click.echo(f"{len(kernels)} checked, {wrong} refused")
-    sys.exit(1 if wrong else 0)
+    click.echo(f"{len(kernels)} checked, {fault_count} refused")
+    sys.exit(1 if fault_count else 0)
 
 
 def _certificates(kernel: Kernel, target: str) -> dict[str, Any]:
@@ -150,7 +152,7 @@ def cache() -> None:
 def info() -> None:
     """Show the folder and the size in bytes of the disk cache."""
     code_cache = _cache()
-    click.echo(f"{code_cache.path}: {_amount(code_cache)}")
+    click.echo(f"{code_cache.path}: {_cache_summary(code_cache)}")
 
 
 @cache.command()
@@ -158,15 +160,15 @@ def clear() -> None:
     """Remove all compiled kernels from the disk cache; each is compiled again on its next use."""
     code_cache = _cache()
     count = code_cache.clear()
-    click.echo(f"{code_cache.path}: removed {_kernels(count)}")
+    click.echo(f"{code_cache.path}: removed {_kernel_count(count)}")
 
 
-def _kernels(count: int) -> str:
+def _kernel_count(count: int) -> str:
     return f"{count} kernel{'' if count == 1 else 's'}"
 
 
-def _amount(cache: Cache) -> str:
-    return f"{_kernels(len(cache.entries()))}, {cache.size() / 2**20:.1f} MiB"
+def _cache_summary(cache: Cache) -> str:
+    return f"{_kernel_count(len(cache.entries()))}, {cache.size() / 2**20:.1f} MiB"
 
 
 def _cpu_target() -> tuple[str, bool]:

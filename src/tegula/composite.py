@@ -69,7 +69,7 @@ def _unary(op: str) -> Callable[[Any], Any]:
 class Composite:
     """A host vector or matrix.
 
-    Components can be assigned to; operators and functions of the language return new values, bit for bit those of
+    Components can be assigned to; operators and functions of the language return new values with the same bits as in
     kernels. In an operator, a Python or NumPy number is converted to the type of the components, and a list or array to
     a vector or matrix; UnfitNumber if the operand does not fit."""
 
@@ -169,23 +169,23 @@ class Composite:
 
 
 class Vector(Composite):
-    """A vector of the host, as `tg.vec3(1.0, 2.0, 3.0)` makes it. Its attributes are its named parts: `v.x`, `v.xy`, or
-    the translation `t.p` of a transform."""
+    """A vector of the host, as `tg.vec3(1.0, 2.0, 3.0)` makes it. Attributes are named parts: `v.x`, `v.xy`, or the
+    translation `t.p` of a transform."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
-        picked, t = self._part(name)
-        return self._data[picked[0]] if t is None else composite(t, self._data[list(picked)])
+        indices, t = self._part(name)
+        return self._data[indices[0]] if t is None else composite(t, self._data[list(indices)])
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in Composite.__slots__:
             super().__setattr__(name, value)
             return
-        picked, t = self._part(name)
-        if len({*picked}) < len(picked):
+        indices, t = self._part(name)
+        if len({*indices}) < len(indices):
             raise AttributeError(f"'{name}' names a component twice")
-        self._data[picked[0] if t is None else list(picked)] = self._numbers(value)
+        self._data[indices[0] if t is None else list(indices)] = self._numbers(value)
 
     def _part(self, name: str) -> tuple[tuple[int, ...], CompositeType | None]:
         """The indices of the components of a named part, and the part's type, None for a scalar."""

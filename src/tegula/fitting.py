@@ -16,8 +16,8 @@ CAST_HELP = "convert the data explicitly, with NumPy's round, clip or astype"
 
 
 def fitted(data: np.ndarray, target: np.dtype, name: str, help: str = "") -> np.ndarray:
-    """The numbers of `data` converted to NumPy's type `target`, whose name in messages is `name`; `data` itself if it
-    has this type.
+    """The numbers of `data` converted to NumPy's type `target`; `data` itself if it has this type. `name`: the name of
+    the type in messages.
 
     Integers must be in the range of the type, and floats that become integers must be whole. Floats are rounded to
     nearest, but a finite number must not become infinite, and an infinity must stay infinite. Only 0 and 1 become
@@ -34,15 +34,15 @@ def fitted(data: np.ndarray, target: np.dtype, name: str, help: str = "") -> np.
     with np.errstate(all="ignore"):
         if _is_float(target):
             converted = data.astype(target)
-            wrong = _lost(data, converted)
+            is_unfit = _overflowed(data, converted)
         else:
             # The floats of ml_dtypes are exact in float32, which NumPy compares correctly.
-            plain = data.astype(np.float32) if data.dtype.name in _EXTENDED else data
-            wrong = ~_whole_and_within(plain, *limits(target))
-            converted = plain if wrong.any() else plain.astype(target)
-    if wrong.any():
-        at = tuple(int(k) for k in np.argwhere(wrong)[0])
-        raise _unfit(data[at], at, target, name, help)
+            comparable = data.astype(np.float32) if data.dtype.name in _EXTENDED else data
+            is_unfit = ~_integers_in_range(comparable, *limits(target))
+            converted = comparable if is_unfit.any() else comparable.astype(target)
+    if is_unfit.any():
+        index = tuple(int(k) for k in np.argwhere(is_unfit)[0])
+        raise _unfit(data[index], index, target, name, help)
     return converted
 
 
@@ -101,17 +101,17 @@ def _extent(n: Any, given_shape: tuple[Any, ...]) -> int:
     return operator.index(n)
 
 
-def new_extents(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """The shape of a new array with elements of `item` bytes; UnfitNumber for negative lengths and for arrays that are
-    too large."""
+def new_extents(shape: tuple[int, ...], item_bytes: int) -> tuple[int, ...]:
+    """The shape of a new array with elements of `item_bytes` bytes; UnfitNumber for negative lengths and for arrays
+    that are too large."""
     if shape and min(shape) < 0:
         raise UnfitNumber(f"a new array cannot have the shape {shape}", "lengths must not be negative")
-    size = item
+    byte_count = item_bytes
     for n in shape:
-        size *= max(n, 1)
-    if size >= 2**63:
+        byte_count *= max(n, 1)
+    if byte_count >= 2**63:
         raise UnfitNumber(
-            f"an array of shape {shape} would take {size} bytes", "the address space is too small"
+            f"an array of shape {shape} would take {byte_count} bytes", "the address space is too small"
         )
     return shape
 
@@ -134,13 +134,13 @@ def _lossless(source: np.dtype, target: np.dtype) -> bool:
     return not {source.name, target.name} & _EXTENDED and np.can_cast(source, target, "safe")
 
 
-def _lost(data: np.ndarray, converted: np.ndarray) -> np.ndarray:
+def _overflowed(data: np.ndarray, converted: np.ndarray) -> np.ndarray:
     """A mask of finite numbers that became infinite, and of infinities that became another number."""
     if np.isfinite(converted).all():
         return np.zeros((), bool)
-    infinite = np.isinf(data) if data.dtype.kind not in "biu" else np.zeros((), bool)
-    out_of_range = np.isfinite(converted) | (np.isinf(converted) & infinite)
-    return ~out_of_range & ~(np.isnan(data) if data.dtype.kind not in "biu" else np.zeros((), bool))
+    was_infinite = np.isinf(data) if data.dtype.kind not in "biu" else np.zeros((), bool)
+    is_preserved = np.isfinite(converted) | (np.isinf(converted) & was_infinite)
+    return ~is_preserved & ~(np.isnan(data) if data.dtype.kind not in "biu" else np.zeros((), bool))
 
 
 def limits(dtype: np.dtype) -> tuple[int, int]:
@@ -151,7 +151,7 @@ def limits(dtype: np.dtype) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def _whole_and_within(data: np.ndarray, low: int, high: int) -> np.ndarray:
+def _integers_in_range(data: np.ndarray, low: int, high: int) -> np.ndarray:
     if data.dtype.kind == "f":
         # The lower end and the upper end plus 1 are powers of 2 or 0, which are exact as floats.
         kind = np.promote_types(data.dtype, np.float64)
@@ -161,23 +161,23 @@ def _whole_and_within(data: np.ndarray, low: int, high: int) -> np.ndarray:
         return np.ones((), bool)
     if low <= int(data.min()) and int(data.max()) <= high:
         return np.ones((), bool)
-    own_low, own_high = limits(data.dtype)
-    return (data >= data.dtype.type(max(low, own_low))) & (data <= data.dtype.type(min(high, own_high)))
+    source_low, source_high = limits(data.dtype)
+    return (data >= data.dtype.type(max(low, source_low))) & (data <= data.dtype.type(min(high, source_high)))
 
 
 def _from_objects(data: np.ndarray, target: np.dtype, name: str, help: str) -> np.ndarray:
     """An array of Python numbers of any kind and size, converted one by one."""
     converted = np.empty(data.shape, target)
-    for at, x in np.ndenumerate(data):
-        converted[at] = _from_object(x, at, target, name, help)
+    for index, x in np.ndenumerate(data):
+        converted[index] = _from_object(x, index, target, name, help)
     return converted
 
 
-def _from_object(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help: str) -> Any:
+def _from_object(x: Any, index: tuple[int, ...], target: np.dtype, name: str, help: str) -> Any:
     if isinstance(x, np.generic) and is_numeric(x.dtype):
         return fitted(np.asarray(x), target, name, help)
     if not (hasattr(x, "__float__") or hasattr(x, "__index__")):
-        raise UnfitNumber(f"expected numbers for {name}, got {shown(x)}{_index_text(at)}", help)
+        raise UnfitNumber(f"expected numbers for {name}, got {shown(x)}{_index_text(index)}", help)
     try:
         if _is_float(target):
             return fitted(np.asarray(float(x), np.float64), target, name, help)
@@ -187,17 +187,17 @@ def _from_object(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help:
             return number
     except (OverflowError, ValueError, TypeError, UnfitNumber):
         pass
-    raise _unfit(x, at, target, name, help)
+    raise _unfit(x, index, target, name, help)
 
 
-def _unfit(x: Any, at: tuple[int, ...], target: np.dtype, name: str, help: str) -> UnfitNumber:
+def _unfit(x: Any, index: tuple[int, ...], target: np.dtype, name: str, help: str) -> UnfitNumber:
     message = f"{shown(x)} does not fit {name}"
     if not _is_float(target):
         low, high = limits(target)
-        is_integer = _is_whole(x)
-        inside = f"{low} to {high}" if target.kind != "b" else "False and True, 0 and 1"
-        message += f" ({inside})" if is_integer else f", which holds whole numbers from {low} to {high}"
-    return UnfitNumber(message + _index_text(at), help or CAST_HELP)
+        is_whole = _is_whole(x)
+        limits_text = f"{low} to {high}" if target.kind != "b" else "False and True, 0 and 1"
+        message += f" ({limits_text})" if is_whole else f", which holds whole numbers from {low} to {high}"
+    return UnfitNumber(message + _index_text(index), help or CAST_HELP)
 
 
 def _is_whole(x: Any) -> bool:
@@ -207,12 +207,12 @@ def _is_whole(x: Any) -> bool:
         return False
 
 
-def _index_text(at: tuple[int, ...]) -> str:
-    return f", at index {', '.join(map(str, at))}" if at else ""
+def _index_text(index: tuple[int, ...]) -> str:
+    return f", at index {', '.join(map(str, index))}" if index else ""
 
 
 MAX_DIGITS = 40
-"""The length from which integers are not printed in messages; Python does not print much longer ones."""
+"""The maximum number of digits of an integer in messages; Python refuses to print much longer integers."""
 
 
 def shown(x: Any) -> str:

@@ -44,29 +44,30 @@ HOST = EntryTable()
 
 
 class _Slots:
-    """The free slots, and the number of times that each slot was used."""
+    """The free slots, and the generation of each slot: the number of structures that have had the slot."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._used: list[int] = [0]
+        self._generations: list[int] = [0]
         self._free: list[int] = []
 
-    def take(self, kind: int, device: int) -> int:
-        """A new id. `device`: its number, 0 for the CPU. RuntimeError if there are no more slots."""
+    def allocate(self, kind: int, device: int) -> int:
+        """Allocate a slot and return its new id. `device`: the number of the device, 0 for the CPU. RuntimeError if all
+        slots are in use."""
         with self._lock:
             if self._free:
                 slot = self._free.pop(0)
-            elif len(self._used) < SLOTS:
-                slot = len(self._used)
-                self._used.append(0)
+            elif len(self._generations) < SLOTS:
+                slot = len(self._generations)
+                self._generations.append(0)
             else:
                 raise RuntimeError(
                     f"there are {SLOTS - 1} spatial structures already: delete unused structures"
                 )
-            self._used[slot] += 1
-            return identity(slot, kind, device, self._used[slot])
+            self._generations[slot] += 1
+            return encoded_id(slot, kind, device, self._generations[slot])
 
-    def give_back(self, id: int) -> None:
+    def release(self, id: int) -> None:
         """Release the slot of an id."""
         with self._lock:
             self._free.append(slot_of(id))
@@ -76,9 +77,9 @@ SLOTS_IN_USE = _Slots()
 """The slots of all devices."""
 
 
-def identity(slot: int, kind: int, device: int, uses: int) -> int:
-    """The id of a structure."""
-    return slot | kind << SLOT_BITS | device << (SLOT_BITS + KIND_BITS) | (uses & 0xFFFFFFFF) << 32
+def encoded_id(slot: int, kind: int, device: int, generation: int) -> int:
+    """The id of a structure. `generation`: the number of structures that had the slot, this one included."""
+    return slot | kind << SLOT_BITS | device << (SLOT_BITS + KIND_BITS) | (generation & 0xFFFFFFFF) << 32
 
 
 def slot_of(id: int) -> int:

@@ -5,7 +5,7 @@ first; a digit moves the element by its mode's stride along its mode's dimension
 
     coordinate[d] = sum of digit * stride over the modes of dimension d
 
-A mode without a dimension holds copies: all its digits select the same elements. Coordinates outside the tile are
+A mode of dimension COPY replicates: all its digits select the same elements. Coordinates outside the tile are
 padding: unused registers. Any shape and any number of threads have a layout."""
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Layout:
     def __post_init__(self) -> None:
         """Normalise the modes, so that equal maps compare equal: modes of size 1 are dropped, and a mode that continues
         another is merged with it."""
-        object.__setattr__(self, "registers", _joined(self.registers))
-        object.__setattr__(self, "threads", _joined(self.threads))
+        object.__setattr__(self, "registers", _merged(self.registers))
+        object.__setattr__(self, "threads", _merged(self.threads))
 
     def __str__(self) -> str:
         parts = (" ".join(map(str, modes)) or "1" for modes in (self.registers, self.threads))
@@ -57,7 +57,7 @@ class Layout:
 
     @cached_property
     def thread_count(self) -> int:
-        """The number of threads that the layout is for."""
+        """The number of threads over which the tile is distributed."""
         return prod(m.size for m in self.threads)
 
     @cached_property
@@ -93,9 +93,9 @@ class Layout:
         owners: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         for thread in range(self.thread_count):
             for register in range(self.register_count):
-                at = self.coordinates(thread, register)
-                if all(i < n for i, n in zip(at, self.shape, strict=True)):
-                    owners.setdefault(at, []).append((thread, register))
+                coordinates = self.coordinates(thread, register)
+                if all(i < n for i, n in zip(coordinates, self.shape, strict=True)):
+                    owners.setdefault(coordinates, []).append((thread, register))
         return owners
 
     @cached_property
@@ -135,31 +135,33 @@ class Layout:
         reduced = set(dims)
         kept_dimensions = [d for d in range(len(self.shape)) if keepdims or d not in reduced]
         shape = tuple(1 if d in reduced else self.shape[d] for d in kept_dimensions) or (1,)
-        number = {d: k for k, d in enumerate(kept_dimensions) if d not in reduced}
-        registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in self.registers if m.dim in number)
+        new_dim = {d: k for k, d in enumerate(kept_dimensions) if d not in reduced}
+        registers = tuple(Mode(m.size, new_dim[m.dim], m.stride) for m in self.registers if m.dim in new_dim)
         threads = tuple(
-            Mode(m.size, number[m.dim], m.stride) if m.dim in number else Mode(m.size, COPY)
+            Mode(m.size, new_dim[m.dim], m.stride) if m.dim in new_dim else Mode(m.size, COPY)
             for m in self.threads
         )
         return Layout(shape, registers, threads)
 
     def restricted(self, shape: Sequence[int]) -> Layout:
         """The layout of a tile of `shape` from which each thread can broadcast to this layout in its own registers."""
-        lead = len(self.shape) - len(shape)
-        flat = {d for d, n in enumerate(self.shape) if d >= lead and shape[d - lead] == 1 and n != 1}
-        layout_of_dims = self.without([*range(lead), *flat], keepdims=True)
-        number = {d: d - lead for d in range(lead, len(self.shape))}
-        registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in layout_of_dims.registers)
+        leading = len(self.shape) - len(shape)
+        broadcast_dims = {
+            d for d, n in enumerate(self.shape) if d >= leading and shape[d - leading] == 1 and n != 1
+        }
+        reduced_layout = self.without([*range(leading), *broadcast_dims], keepdims=True)
+        new_dim = {d: d - leading for d in range(leading, len(self.shape))}
+        registers = tuple(Mode(m.size, new_dim[m.dim], m.stride) for m in reduced_layout.registers)
         threads = tuple(
-            m if m.dim == COPY else Mode(m.size, number[m.dim], m.stride) for m in layout_of_dims.threads
+            m if m.dim == COPY else Mode(m.size, new_dim[m.dim], m.stride) for m in reduced_layout.threads
         )
         return Layout(tuple(shape), registers, threads)
 
     def permuted(self, perm: Sequence[int]) -> Layout:
         """The layout with the same registers of the tile whose dimension k is dimension `perm[k]` of this one."""
-        number = {d: k for k, d in enumerate(perm)} | {COPY: COPY}
+        new_dim = {d: k for k, d in enumerate(perm)} | {COPY: COPY}
         registers, threads = (
-            tuple(Mode(m.size, number[m.dim], m.stride) for m in modes)
+            tuple(Mode(m.size, new_dim[m.dim], m.stride) for m in modes)
             for modes in (self.registers, self.threads)
         )
         return Layout(tuple(self.shape[d] for d in perm), registers, threads)
@@ -170,16 +172,16 @@ class Layout:
         shape = tuple(shape)
         if self._wraps():
             return None
-        weights, split = _weights(self.shape), list[tuple[Mode, ...]]()
+        weights, modes_of_layout = _weights(self.shape), list[tuple[Mode, ...]]()
         for modes in (self.registers, self.threads):
-            cut: list[Mode] = []
+            split_modes: list[Mode] = []
             for m in modes:
                 pieces = [m] if m.dim == COPY else _modes_of_steps(m.size, m.stride * weights[m.dim], shape)
                 if pieces is None:
                     return None
-                cut += pieces
-            split.append(tuple(cut))
-        layout = Layout(shape, *split)
+                split_modes += pieces
+            modes_of_layout.append(tuple(split_modes))
+        layout = Layout(shape, *modes_of_layout)
         return None if layout._wraps() else layout
 
     def _wraps(self) -> bool:
@@ -192,31 +194,31 @@ class Layout:
         the axis (the first dimension if all are reduced) runs over the parts; the layout in which each thread holds all
         parts; and for each part the coordinates of its first element."""
         dims = set(range(len(self.shape)) if axis is None else (axis,))
-        at = axis or 0
+        part_dim = axis or 0
         lanes, warps = self.warp_modes
-        count, part_threads, gathered_threads, bases = 1, [], [], [(0,) * len(self.shape)]
+        part_count, part_threads, gathered_threads, bases = 1, [], [], [(0,) * len(self.shape)]
         for m in warps:
             if m.dim not in dims:
                 part_threads.append(m)
                 gathered_threads.append(m)
                 continue
-            part_threads.append(Mode(m.size, at, count))
+            part_threads.append(Mode(m.size, part_dim, part_count))
             gathered_threads.append(Mode(m.size, COPY))
             bases = [_shifted(base, m.dim, k * m.stride) for k in range(m.size) for base in bases]
-            count *= m.size
+            part_count *= m.size
         shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
-        shape[at] = count
+        shape[part_dim] = part_count
         kept_modes = [m for m in self.registers if m.dim not in dims]
         lane_modes = [Mode(m.size, COPY) if m.dim in dims else m for m in lanes]
         part_layout = Layout(tuple(shape), tuple(kept_modes), (*lane_modes, *part_threads))
         gathered_layout = Layout(
-            tuple(shape), (*kept_modes, Mode(count, at)), (*lane_modes, *gathered_threads)
+            tuple(shape), (*kept_modes, Mode(part_count, part_dim)), (*lane_modes, *gathered_threads)
         )
         return part_layout, gathered_layout, bases
 
 
-def _shifted(at: tuple[int, ...], dim: int, distance: int) -> tuple[int, ...]:
-    return tuple(i + distance if d == dim else i for d, i in enumerate(at))
+def _shifted(coordinates: tuple[int, ...], dim: int, distance: int) -> tuple[int, ...]:
+    return tuple(i + distance if d == dim else i for d, i in enumerate(coordinates))
 
 
 def _weights(shape: Sequence[int]) -> list[int]:
@@ -243,18 +245,18 @@ def _modes_of_steps(size: int, distance: int, shape: Sequence[int]) -> list[Mode
 
 
 def _coordinates(rank: int, modes: Sequence[Mode], number: int) -> tuple[int, ...]:
-    at = [0] * rank
+    coordinates = [0] * rank
     for mode in modes:
         number, digit = divmod(number, mode.size)
         if mode.dim != COPY:
-            at[mode.dim] += digit * mode.stride
-    return tuple(at)
+            coordinates[mode.dim] += digit * mode.stride
+    return tuple(coordinates)
 
 
 def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
     """The blocked layout: adjacent elements along the last dimension are in `vector` consecutive registers, then in
-    adjacent threads. Threads that a dimension does not need are assigned to the previous dimension; elements that the
-    threads do not cover take more registers."""
+    adjacent threads. Threads that a dimension does not need are assigned to the previous dimension; each thread holds
+    the elements beyond one pass of the threads in more registers."""
     shape, last = tuple(shape), len(shape) - 1
     vector = _vector(prod(shape), shape[last], threads, vector)
     repeats: list[Mode] = []
@@ -264,15 +266,15 @@ def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
     for dim in reversed(range(len(shape))):
         unit = vector if dim == last else 1
         blocks = -(-shape[dim] // unit)
-        near = _covering(lanes_left, blocks)
-        far = _covering(warps_left, -(-blocks // near)) if near == lanes_left else 1
-        lanes.append(Mode(near, dim, unit))
-        warps.append(Mode(far, dim, unit * near))
-        repeats.append(Mode(-(-blocks // (near * far)), dim, unit * near * far))
-        lanes_left //= near
-        warps_left //= far
-    spread = (*lanes, Mode(lanes_left, COPY), *warps, Mode(warps_left, COPY))
-    return Layout(shape, (Mode(vector, last), *repeats), spread)
+        lane_count = _covering(lanes_left, blocks)
+        warp_count = _covering(warps_left, -(-blocks // lane_count)) if lane_count == lanes_left else 1
+        lanes.append(Mode(lane_count, dim, unit))
+        warps.append(Mode(warp_count, dim, unit * lane_count))
+        repeats.append(Mode(-(-blocks // (lane_count * warp_count)), dim, unit * lane_count * warp_count))
+        lanes_left //= lane_count
+        warps_left //= warp_count
+    thread_modes = (*lanes, Mode(lanes_left, COPY), *warps, Mode(warps_left, COPY))
+    return Layout(shape, (Mode(vector, last), *repeats), thread_modes)
 
 
 def over_some_lanes(shape: Sequence[int], threads: int, lanes: int, vector: int) -> Layout:
@@ -318,23 +320,23 @@ def over_lanes(shape: Sequence[int], threads: int) -> Layout:
 
 def over_grid(shape: Sequence[int], grid: Sequence[int], threads: int) -> Layout:
     """The layout in which thread (i, j, ..) of a grid has the elements [i::grid[0], j::grid[1], ..]. Threads beyond the
-    grid have no elements; if the grid is as long as the tile along the first dimension, there may be any number of
-    threads, else a multiple of the grid's."""
+    grid have no elements. If the grid covers the first dimension of the tile, the number of threads is arbitrary, else
+    a multiple of the size of the grid."""
     shape = tuple(shape)
     dims = list(reversed(range(len(shape))))
-    count = [-(-n // g) for n, g in zip(shape, grid, strict=True)]
-    if count[0] == 1:
+    registers_per_dim = [-(-n // g) for n, g in zip(shape, grid, strict=True)]
+    if registers_per_dim[0] == 1:
         grid = (threads // prod(grid[1:]), *grid[1:])
-    spread = [Mode(grid[d], d) for d in dims]
+    thread_modes = [Mode(grid[d], d) for d in dims]
     return Layout(
         shape,
-        tuple(Mode(count[d], d, grid[d]) for d in dims),
-        (*spread, Mode(threads // prod(grid), 0, count[0] * grid[0])),
+        tuple(Mode(registers_per_dim[d], d, grid[d]) for d in dims),
+        (*thread_modes, Mode(threads // prod(grid), 0, registers_per_dim[0] * grid[0])),
     )
 
 
-def everywhere(shape: Sequence[int], threads: int) -> Layout:
-    """The layout in which every thread holds all elements."""
+def replicated(shape: Sequence[int], threads: int) -> Layout:
+    """The replicated layout: every thread holds all elements."""
     shape = tuple(shape)
     registers = tuple(Mode(n, d) for d, n in reversed(list(enumerate(shape))) if n > 1)
     return Layout(shape, registers, (Mode(threads, COPY),))
@@ -344,12 +346,18 @@ def mma_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tupl
     """The grid of warps, (along rows, along columns), for a matmul of `rows` x `columns` in blocks of `unit`: with the
     least padding, then with the squarest part for each warp."""
     best: tuple[tuple[int, float], tuple[int, int]] | None = None
-    for down in _divisors(warps):
-        across = warps // down
-        high, wide = -(-rows // (down * unit[0])) * unit[0], -(-columns // (across * unit[1])) * unit[1]
-        cost = (high * down * wide * across, abs(high - wide))
+    for grid_rows in _divisors(warps):
+        grid_columns = warps // grid_rows
+        rows_per_warp, columns_per_warp = (
+            -(-rows // (grid_rows * unit[0])) * unit[0],
+            -(-columns // (grid_columns * unit[1])) * unit[1],
+        )
+        cost = (
+            rows_per_warp * grid_rows * columns_per_warp * grid_columns,
+            abs(rows_per_warp - columns_per_warp),
+        )
         if best is None or cost < best[0]:
-            best = (cost, (down, across))
+            best = (cost, (grid_rows, grid_columns))
     assert best is not None
     return best[1]
 
@@ -374,9 +382,14 @@ def mma_warp_tile(shape: tuple[int, int], warps: int) -> MmaWarpTile:
 def mma_result(shape: tuple[int, int], warps: int) -> Layout:
     """The layout of the result of 16 x 8 MMAs: in each warp thread t holds columns 2 (t mod 4) and 2 (t mod 4) + 1 of
     rows t / 4 and t / 4 + 8, in four registers per MMA."""
-    p = mma_warp_tile(shape, warps)
-    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.mmas_n, 1, 8), Mode(p.mmas_m, 0, 16))
-    threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.warps_n, 1, 8 * p.mmas_n), Mode(p.warps_m, 0, 16 * p.mmas_m))
+    warp_tile = mma_warp_tile(shape, warps)
+    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(warp_tile.mmas_n, 1, 8), Mode(warp_tile.mmas_m, 0, 16))
+    threads = (
+        Mode(4, 1, 2),
+        Mode(8, 0),
+        Mode(warp_tile.warps_n, 1, 8 * warp_tile.mmas_n),
+        Mode(warp_tile.warps_m, 0, 16 * warp_tile.mmas_m),
+    )
     return Layout(shape, registers, threads)
 
 
@@ -385,15 +398,15 @@ def wgmma_group_tile(shape: tuple[int, int], groups: int) -> tuple[int, int, int
     along columns, blocks of each group along rows, along columns)."""
     rows, columns = shape
 
-    def per_group(down: int) -> tuple[int, int]:
-        return -(-rows // (64 * down)), -(-columns // (8 * (groups // down)))
+    def per_group(grid_rows: int) -> tuple[int, int]:
+        return -(-rows // (64 * grid_rows)), -(-columns // (8 * (groups // grid_rows)))
 
-    def cost(down: int) -> tuple[int, int]:
-        high, wide = per_group(down)
-        return 64 * high * down * 8 * wide * (groups // down), -down
+    def cost(grid_rows: int) -> tuple[int, int]:
+        blocks_m, blocks_n = per_group(grid_rows)
+        return 64 * blocks_m * grid_rows * 8 * blocks_n * (groups // grid_rows), -grid_rows
 
-    down = min(_divisors(groups), key=cost)
-    return (down, groups // down, *per_group(down))
+    grid_rows = min(_divisors(groups), key=cost)
+    return (grid_rows, groups // grid_rows, *per_group(grid_rows))
 
 
 def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
@@ -420,43 +433,55 @@ def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
     time, with rows and columns spaced so that the threads of a warp read adjacent columns."""
     rows, columns = shape
     vector = _vector(rows * columns, columns, threads, vector)
-    down, across = _thread_grid(rows, columns, threads, vector)
-    wide, high = -(-columns // (across * vector)), -(-rows // down)
-    registers = [Mode(vector, 1), Mode(wide, 1, across * vector), Mode(high, 0, down)]
-    grid = [Mode(across, 1, vector), Mode(down, 0), Mode(threads // (across * down), COPY)]
+    grid_rows, grid_columns = _thread_grid(rows, columns, threads, vector)
+    column_blocks, row_blocks = -(-columns // (grid_columns * vector)), -(-rows // grid_rows)
+    registers = [
+        Mode(vector, 1),
+        Mode(column_blocks, 1, grid_columns * vector),
+        Mode(row_blocks, 0, grid_rows),
+    ]
+    grid = [
+        Mode(grid_columns, 1, vector),
+        Mode(grid_rows, 0),
+        Mode(threads // (grid_columns * grid_rows), COPY),
+    ]
     return Layout(shape, tuple(registers), tuple(grid))
 
 
 def _thread_grid(rows: int, columns: int, threads: int, vector: int) -> tuple[int, int]:
-    """The grid of threads (down, across), powers of two, with the least work per thread, then the fewest operands."""
+    """The grid of threads, (along rows, along columns), powers of two, with the least work per thread, then the fewest
+    operands."""
     best: tuple[tuple[int, int], tuple[int, int]] | None = None
     powers = [n for n in _divisors(threads) if n & (n - 1) == 0]
-    for across in powers:
-        for down in [n for n in powers if threads % (n * across) == 0]:
-            high, wide = -(-rows // down), -(-columns // (across * vector)) * vector
-            cost = (high * wide, high + wide)
+    for grid_columns in powers:
+        for grid_rows in [n for n in powers if threads % (n * grid_columns) == 0]:
+            rows_per_thread, columns_per_thread = (
+                -(-rows // grid_rows),
+                -(-columns // (grid_columns * vector)) * vector,
+            )
+            cost = (rows_per_thread * columns_per_thread, rows_per_thread + columns_per_thread)
             if best is None or cost < best[0]:
-                best = (cost, (down, across))
+                best = (cost, (grid_rows, grid_columns))
     assert best is not None
     return best[1]
 
 
-def _joined(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+def _merged(modes: Iterable[Mode]) -> tuple[Mode, ...]:
     joined: list[Mode] = []
     for mode in modes:
-        before = joined[-1] if joined else None
+        previous = joined[-1] if joined else None
         if mode.size == 1:
             continue
         if mode.dim == COPY:
             mode = Mode(mode.size, COPY)
-        if before is not None and before.dim == mode.dim and mode.stride == _following(before):
-            joined[-1] = Mode(before.size * mode.size, before.dim, before.stride)
+        if previous is not None and previous.dim == mode.dim and mode.stride == _continuing_stride(previous):
+            joined[-1] = Mode(previous.size * mode.size, previous.dim, previous.stride)
         else:
             joined.append(mode)
     return tuple(joined)
 
 
-def _following(mode: Mode) -> int:
+def _continuing_stride(mode: Mode) -> int:
     """The stride of a mode that continues this mode."""
     return 1 if mode.dim == COPY else mode.stride * mode.size
 
@@ -465,16 +490,16 @@ def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, v
     """The factor by which bank conflicts slow down a warp's access to a tile in shared memory; 1 without conflicts.
     `strides`: the strides of the tile, in elements; `vector`: the number of elements per access of a thread. Threads
     that read one word do not conflict."""
-    width = vector * element_bytes
-    phases = max(1, width * 32 // 128)
-    group = 32 // phases
+    access_bytes = vector * element_bytes
+    phases = max(1, access_bytes * 32 // 128)
+    threads_per_phase = 32 // phases
     worst = 1
-    for first in range(0, min(32, layout.thread_count), group):
+    for first in range(0, min(32, layout.thread_count), threads_per_phase):
         banks: dict[int, set[int]] = {}
-        for thread in range(first, min(first + group, layout.thread_count)):
-            at = layout.coordinates(thread, 0)
-            start = sum(i * k for i, k in zip(at, strides, strict=True)) * element_bytes
-            for word in range(start // 4, -(-(start + width) // 4)):
+        for thread in range(first, min(first + threads_per_phase, layout.thread_count)):
+            coordinates = layout.coordinates(thread, 0)
+            start = sum(i * k for i, k in zip(coordinates, strides, strict=True)) * element_bytes
+            for word in range(start // 4, -(-(start + access_bytes) // 4)):
                 banks.setdefault(word % 32, set()).add(word)
         worst = max(worst, max(len(words) for words in banks.values()))
     return worst
@@ -484,24 +509,24 @@ PADDING = -2
 """The dimension of thread modes whose elements are held only by threads with digit 0."""
 
 
-def taking_part(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
-    """A canonical form of the elements that each thread holds (with `owners`: owns), without the order of registers.
-    Layouts with equal forms give each thread the same elements."""
+def canonical_distribution(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
+    """A canonical form of the distribution of elements, without the order of registers: in layouts with equal forms
+    each thread holds (with `owners`: owns) the same elements."""
     threads: list[Mode] = []
     for mode in layout.threads:
         if mode.dim == COPY:
             threads.append(Mode(mode.size, PADDING) if owners else mode)
             continue
-        inside = -(-layout.shape[mode.dim] // mode.stride)
-        if inside < mode.size and mode.size % inside == 0:
-            threads += [Mode(inside, mode.dim, mode.stride), Mode(mode.size // inside, PADDING)]
+        digits_inside = -(-layout.shape[mode.dim] // mode.stride)
+        if digits_inside < mode.size and mode.size % digits_inside == 0:
+            threads += [Mode(digits_inside, mode.dim, mode.stride), Mode(mode.size // digits_inside, PADDING)]
         else:
             threads.append(mode)
-    joined: list[Mode] = []
+    merged: list[Mode] = []
     for mode in threads:
-        if mode.size > 1 and mode.dim == PADDING and joined and joined[-1].dim == PADDING:
-            joined[-1] = Mode(joined[-1].size * mode.size, PADDING)
+        if mode.size > 1 and mode.dim == PADDING and merged and merged[-1].dim == PADDING:
+            merged[-1] = Mode(merged[-1].size * mode.size, PADDING)
         elif mode.size > 1:
-            joined.append(mode)
+            merged.append(mode)
     registers = sorted(layout.registers, key=lambda m: (m.dim, m.stride))
-    return tuple(joined), tuple(registers)
+    return tuple(merged), tuple(registers)

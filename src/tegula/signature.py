@@ -29,12 +29,12 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Extent:
-    """A letter for the extent of a dimension in the signature of a cooperative function: the same number in all its
-    occurrences, which is also the value of the constant parameter of the same name, if there is one.
+    """A letter for the extent of a dimension in the signature of a cooperative function: the same number in all
+    occurrences, and the value of the constant parameter of the same name, if there is one.
 
     Parameters:
         name: a string.
-        optional: whether the dimension may be missing, with all that follow it.
+        optional: whether the dimension may be missing, together with all following dimensions.
         value: for results, a function of other letters by name that gives the number; None by default.
     Raises:
         nothing.
@@ -52,8 +52,8 @@ class Extent:
 
 
 class Extents:
-    """A name for all dimensions of a tile, whatever their number, in the signature of a cooperative function, as in
-    `tg.tile[tg.Key, *S]`: the same wherever it stands.
+    """A name for all dimensions of a tile, of any rank, in the signature of a cooperative function, as in
+    `tg.tile[tg.Key, *S]`: the same shape in all occurrences.
 
     Parameters:
         name: a string.
@@ -77,12 +77,13 @@ class Extents:
 
 
 class Dtypes:
-    """A class of dtypes in the signature of a cooperative function: one of its members, the same wherever it stands.
+    """A class of dtypes in the signature of a cooperative function: a call selects one member, the same in all
+    occurrences.
 
     Parameters:
         name: a string.
-        *members: dtypes; without any each tile has one of its own, of any scalars, vectors or matrices.
-        computed: by member, the dtype in which programs run instead; their results are rounded once.
+        *members: dtypes; without members any dtype of scalars, vectors or matrices, which may differ between tiles.
+        computed: a dictionary from members to the dtypes in which programs run instead; results are rounded once.
         compound: whether vectors and matrices of the members are members too; False by default.
         value: for results, a function of the dtypes of other classes by name that gives the dtype; None by default.
     Raises:
@@ -248,7 +249,7 @@ def _entry(n: Entry) -> str:
     return f"{n}?" if isinstance(n, Extent) and n.optional else str(n)
 
 
-def whole_extent(form: Sequence[Entry]) -> Extents | None:
+def extents_of_form(form: Sequence[Entry]) -> Extents | None:
     """The name for all dimensions of a tile, if the pattern has one."""
     return next((n for n in form if isinstance(n, Extents)), None)
 
@@ -274,15 +275,17 @@ class _Tile:
             if not isinstance(n, int | Extent | Extents) or isinstance(n, bool):
                 raise TypeError(f"{n!r} is not an extent of a tile: use a number or a tg.Extent")
         if any(isinstance(n, Extents) for n in entries) and (batch or len(entries) > 1):
-            raise TypeError("tg.Extents stands for all dimensions of a tile: no others can stand next to it")
+            raise TypeError(
+                "tg.Extents stands for all dimensions of a tile and cannot be combined with other extents"
+            )
         if not isinstance(dtype, Dtypes) and not is_element(dtype):
             raise TypeError(f"{dtype!r} is not a dtype or a class of dtypes (tg.Dtypes)")
         return TilePattern(dtype, entries, batch)
 
 
 class _InOut:
-    """`InOut[Tile[...]]`: a tile that the function changes. Two of them may be one tile. `InOut[uint32]`: a variable of
-    the caller that a function of elements changes; its type may be a pattern of elements."""
+    """`InOut[Tile[...]]`: a tile that the function changes. Two such arguments may be the same tile. `InOut[uint32]`: a
+    variable of the caller that a function of elements changes; its type may be a pattern of elements."""
 
     def __class_getitem__(cls, item: Any) -> InOutPattern | InOutElement:
         tile = getattr(item, "pattern", item)
@@ -308,7 +311,7 @@ class _Asked:
 
 class _Constexpr:
     """A parameter of a kernel or function whose value is known when a kernel is compiled: `constexpr`, any value that
-    kernels can capture; `constexpr[int]`, one of a type of Python; `constexpr["a", "b"]`, one of these values."""
+    kernels can capture; `constexpr[int]`, a value of this Python type; `constexpr["a", "b"]`, one of these values."""
 
     def __class_getitem__(cls, item: Any) -> ConstantPattern:
         if isinstance(item, type):
@@ -316,7 +319,7 @@ class _Constexpr:
         choices = item if isinstance(item, tuple) else (item,)
         kinds = {type(c) for c in choices}
         if len(kinds) != 1:
-            raise TypeError(f"constexpr takes a type of Python, or values of one type, got {item!r}")
+            raise TypeError(f"constexpr takes a Python type, or values of one type, got {item!r}")
         return ConstantPattern(kinds.pop(), choices)
 
 
@@ -345,8 +348,9 @@ class SignatureMismatch(Exception):
 
 @dataclass(slots=True)
 class Unified:
-    """The extents of letters and the dtypes of classes in a call. `core`: the shape of each tile without the batch.
-    `batch`: None before the first tile with a batch. `constants`: the constant arguments by name."""
+    """The extents of letters and the dtypes of classes in a call. `core`: the shape of each tile without the batch
+    dimensions. `batch`: the batch dimensions; None before the first tile with a batch. `constants`: the constant
+    arguments by name."""
 
     letters: dict[str, int | Shape]
     dtypes: dict[str, ElementType]
@@ -388,15 +392,16 @@ class TileArgument:
 
 
 class Unifier:
-    """Unifies the tiles of one call, one after the other."""
+    """Unifies the tiles of a call, one after another. `origin`: by letter or class, the first parameter with the
+    letter, its pattern and its shape."""
 
     def __init__(self) -> None:
         self.unified = Unified({}, {}, {})
         self.origin: dict[str, tuple[str, TilePattern, Shape]] = {}
 
     def tiles(self, arguments: Sequence[tuple[str, TilePattern, TileArgument]]) -> Unified:
-        """Unify tiles with their patterns; Misfit if one does not fit. Tiles with optional extents come last, because
-        the others determine the batch."""
+        """Unify tiles with their patterns; SignatureMismatch if a tile does not fit. Tiles with optional extents are
+        last, because the other tiles determine the batch."""
         for name, pattern, tile in sorted(arguments, key=lambda argument: len(argument[1].forms)):
             self.dtype(name, pattern.dtype, tile.dtype)
             self._tile(name, pattern, tile)
@@ -409,7 +414,7 @@ class Unifier:
             self.unified.letters[name] = value
 
     def dtype(self, name: str, expected: Dtypes | ElementType, actual: ElementType) -> None:
-        """Unify a parameter's dtype with its pattern; Misfit if it does not fit."""
+        """Unify a parameter's dtype with its pattern; SignatureMismatch if it does not fit."""
         if not isinstance(expected, Dtypes):
             if actual != expected:
                 raise SignatureMismatch(name, f"'{name}' must be of {expected}, got {actual}")
@@ -417,30 +422,30 @@ class Unifier:
         if not is_in(expected, actual):
             raise SignatureMismatch(name, f"'{name}' must be of {expected.described}, got {actual}")
         if expected.members and self.unified.dtypes.setdefault(expected.name, actual) != actual:
-            before, *_ = self.origin["dtype " + expected.name]
-            message = f"'{name}' is of {actual} and '{before}' of {self.unified.dtypes[expected.name]}"
+            first_name, *_ = self.origin["dtype " + expected.name]
+            message = f"'{name}' is of {actual} and '{first_name}' of {self.unified.dtypes[expected.name]}"
             raise SignatureMismatch(name, message, "convert one of the arguments: tg.tile_astype")
         self.origin.setdefault("dtype " + expected.name, (name, TilePattern(expected, ()), ()))
 
     def _tile(self, name: str, pattern: TilePattern, tile: TileArgument) -> None:
-        problem: SignatureMismatch | None = None
+        first_mismatch: SignatureMismatch | None = None
         for form in self._forms(pattern, tile.shape):
-            before = dict(self.unified.letters), self.unified.batch, dict(self.origin)
+            state = dict(self.unified.letters), self.unified.batch, dict(self.origin)
             try:
                 self._shape(name, pattern, form, tile.shape)
                 return
             except SignatureMismatch as e:
-                self.unified.letters, self.unified.batch, self.origin = before
-                problem = problem or e
-        if problem is None:
+                self.unified.letters, self.unified.batch, self.origin = state
+                first_mismatch = first_mismatch or e
+        if first_mismatch is None:
             message = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
             raise SignatureMismatch(name, message)
-        raise problem
+        raise first_mismatch
 
     def _forms(self, pattern: TilePattern, shape: Shape) -> Iterator[tuple[Entry, ...]]:
         for form in pattern.forms:
             extra = len(shape) - len(form)
-            if whole_extent(form) is not None:
+            if extents_of_form(form) is not None:
                 fits = True
             elif pattern.batch:
                 fits = extra == len(self.unified.batch) if self.unified.batch is not None else extra >= 0
@@ -450,10 +455,10 @@ class Unifier:
                 yield form
 
     def _shape(self, name: str, pattern: TilePattern, form: tuple[Entry, ...], shape: Shape) -> None:
-        common_extent = whole_extent(form)
-        at = 0 if common_extent is not None else len(shape) - len(form)
-        batch, core = shape[:at], shape[at:]
-        dimensions = [(common_extent, shape)] if common_extent is not None else zip(form, core, strict=True)
+        all_extents = extents_of_form(form)
+        batch_rank = 0 if all_extents is not None else len(shape) - len(form)
+        batch, core = shape[:batch_rank], shape[batch_rank:]
+        dimensions = [(all_extents, shape)] if all_extents is not None else zip(form, core, strict=True)
         for entry, n in dimensions:
             letter = None if isinstance(entry, int) else entry.name
             known = entry if isinstance(entry, int) else self.unified.letters.setdefault(entry.name, n)
@@ -463,9 +468,11 @@ class Unifier:
                 raise self._differ(name, pattern, shape, letter, known, n)
         if pattern.batch:
             if self.unified.batch is not None and self.unified.batch != batch:
-                other, _, origin_name = self.origin["batch"]
-                message = f"the batches of '{other}' and '{name}' differ: {self.unified.batch} and {batch}"
-                raise SignatureMismatch(name, message, shapes=(origin_name, shape))
+                first_name, _, origin_shape = self.origin["batch"]
+                message = (
+                    f"the batches of '{first_name}' and '{name}' differ: {self.unified.batch} and {batch}"
+                )
+                raise SignatureMismatch(name, message, shapes=(origin_shape, shape))
             self.unified.batch = batch
             self.origin.setdefault("batch", (name, pattern, shape))
         self.unified.core[name] = core
@@ -481,12 +488,12 @@ class Unifier:
     ) -> SignatureMismatch:
         if letter is None:
             return SignatureMismatch(name, f"'{name}' must be a {pattern}, got the shape {shape}")
-        other, origin_pattern, origin_name = self.origin[letter]
-        if other == name:  # a constant, or another dimension
+        first_name, origin_pattern, origin_shape = self.origin[letter]
+        if first_name == name:  # a constant, or another dimension
             message = f"'{name}' must be a {pattern}, got the shape {shape}: {letter} is {known} and {n}"
             return SignatureMismatch(name, message)
-        help = f"{letter} is {known} in '{other}', a {origin_pattern}, and {n} in '{name}', a {pattern}"
-        return SignatureMismatch(name, f"'{other}' and '{name}'", help, (origin_name, shape))
+        help = f"{letter} is {known} in '{first_name}', a {origin_pattern}, and {n} in '{name}', a {pattern}"
+        return SignatureMismatch(name, f"'{first_name}' and '{name}'", help, (origin_shape, shape))
 
 
 __all__ = [
@@ -510,7 +517,7 @@ __all__ = [
     "Unified",
     "Unifier",
     "constexpr",
+    "extents_of_form",
     "is_in",
     "run_in",
-    "whole_extent",
 ]

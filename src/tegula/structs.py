@@ -65,23 +65,23 @@ class Leaf:
 
 
 class StructType(Compound):
-    """A struct, made of a class by `@tg.struct`. Called, it makes a value: without arguments of zeros, else of all
-    fields, in order or all by name.
+    """A struct, created from a class by `@tg.struct`. A call creates a value: of zeros without arguments, else from the
+    values of all fields, in order or all by name.
 
     Parameters:
         name: the name of the class.
         fields: the types of the fields by name, in order.
         module: the module that defines the class.
-        qualname: the name of the class in its module, with those of classes around it; its name by default.
+        qualname: the qualified name of the class in its module; `name` by default.
         doc: the docstring of the class.
-        advance: for a query of the library, over whose results loops go, the function of the library that finds the
-            next one.
-        spans: for a query that finds ranges of results, the functions that go to the next range, `item` to `end`, and
-            that give a result of it; "" if there are none.
+        advance: for a query of the library, the name of the library function that finds the next result of a loop; ""
+            for other structs.
+        spans: for a query that finds ranges of results, the names of the functions that find the next range, `item` to
+            `end`, and that return a result of the range; "" for other structs.
         general: a struct with the same fields, to which values of several such structs are converted where control flow
-            joins, and as arguments of functions that take it.
+            joins, and as arguments of functions with parameters of that type.
     Raises:
-        TypeError: a field has the name of something that all values have, as `assign`.
+        TypeError: a field has the name of an attribute of all values, such as `assign`.
     """
 
     def __init__(
@@ -169,12 +169,12 @@ class StructType(Compound):
         return 8 * self.numpy_dtype().itemsize
 
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The layout in memory as a structured type of NumPy: that of C.
+        """The layout in memory, which is the layout of C, as a structured type of NumPy.
 
         Returns:
-            a dtype with an entry for each field: a vector of n has n numbers, a matrix (rows, columns), an array
-            its address, that of its gradient, lengths, strides and number of dimensions; an indexed array also
-            the addresses of its indices, and its description is that of the data.
+            a dtype with an entry for each field: n numbers for a vector of n, (rows, columns) numbers for a matrix; for
+            an array the addresses of the data and of the gradient, lengths, strides and number of dimensions; for an
+            indexed array the same of its data, and the addresses of its indices.
         Raises:
             nothing.
         """
@@ -220,10 +220,13 @@ class StructType(Compound):
         by_name = dict(zip(self.fields, args, strict=False)) | dict(kwargs)
         if fits and (not by_name or len(by_name) == len(self.fields)):
             return by_name
-        count, have = len(args) + len(kwargs), len(self.fields)
-        counts = f"{self} has {have} field{'s'[: have != 1]}, got {count} argument{'s'[: count != 1]}"
+        argument_count, field_count = len(args) + len(kwargs), len(self.fields)
+        fields_text = f"{field_count} field{'s'[: field_count != 1]}"
+        arguments_text = f"{argument_count} argument{'s'[: argument_count != 1]}"
         raise NoField(
-            f"{self} has no field '{unknown[0]}'" if unknown else counts,
+            f"{self} has no field '{unknown[0]}'"
+            if unknown
+            else f"{self} has {fields_text}, got {arguments_text}",
             f"pass no fields or all fields: {self}({', '.join(self.fields)}), in order or all by name",
         )
 
@@ -247,9 +250,15 @@ def _in_numpy(t: FieldType) -> tuple[Any, ...]:
         return (t.numpy_dtype(),)
     if is_element(t):
         return (to_numpy(scalar_of(t)), element_shape(t))
-    each = (np.int64, (t.ndim,))
+    lengths = (np.int64, (t.ndim,))
     address = np.uint64
-    fields = [("data", address), ("grad", address), ("shape", *each), ("strides", *each), ("ndim", np.int64)]
+    fields = [
+        ("data", address),
+        ("grad", address),
+        ("shape", *lengths),
+        ("strides", *lengths),
+        ("ndim", np.int64),
+    ]
     return (np.dtype([*fields, ("indices", address, (t.ndim,))] if _is_indexed(t) else fields),)
 
 
@@ -425,9 +434,9 @@ def _as_entry(t: FieldType, x: Any) -> Any:
         return x
     if is_element(t):
         return np.asarray(x).reshape(element_shape(t)).tolist()
-    nothing = (0,) * t.ndim
+    zeros = (0,) * t.ndim
     if x is None:
-        return (0, 0, nothing, nothing, 0, nothing) if _is_indexed(t) else (0, 0, nothing, nothing, 0)
+        return (0, 0, zeros, zeros, 0, zeros) if _is_indexed(t) else (0, 0, zeros, zeros, 0)
     data = x.data if _is_indexed(x) else x
     grad = getattr(data, "grad", None)
     entry = (data.ptr, 0 if grad is None else grad.ptr, data.shape, data.strides, data.ndim)
@@ -468,9 +477,9 @@ def as_structured(struct: StructType, data: Any) -> np.ndarray | None:
     if not all(isinstance(x, Struct) and x.type is struct for x in objects.ravel()):
         return None
     structured = np.zeros(objects.shape, struct.numpy_dtype())
-    for at in np.ndindex(*objects.shape):
-        value: Any = objects[at]
-        structured[at] = value.numpy_value()
+    for index in np.ndindex(*objects.shape):
+        value: Any = objects[index]
+        structured[index] = value.numpy_value()
     return structured
 
 
@@ -484,7 +493,7 @@ def contained_arrays(struct: StructType, data: Any) -> list[Any]:
 
 
 def _objects(data: Any) -> np.ndarray | None:
-    """Nested lists of one length in each depth as an array of objects; None for others."""
+    """Nested lists, with equal lengths at each depth, as an array of objects; None for ragged lists."""
     shape: list[int] = []
     level: list[Any] = [data]
     while level and all(isinstance(x, list | tuple) for x in level):

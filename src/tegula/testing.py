@@ -122,7 +122,7 @@ def expected(op: Any, sample: Sample) -> list[np.ndarray]:
             f"the reference of {f.name} returns {len(results)} results, but its signature has {count}"
         )
     count = len(f.results)
-    return [*_asked(f, bound_arguments, results[:count]), *results[count:]]
+    return [*_returned_results(f, bound_arguments, results[:count]), *results[count:]]
 
 
 def _widened(x: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
     bound_arguments = arguments(f, sample)
     tiles, lines, call, dtypes = list[np.ndarray](), list[str](), list[str](), dict[str, np.dtype]()
     names: dict[str, Any] = {"tg": tg, "op": f, "Any": Any, "check_shape": _check_shape}
-    of_tiles: list[str] = []
+    array_names: list[str] = []
     for name, pattern in f.patterns.items():
         x = bound_arguments[name]
         call.append(f"{name}={name}")
@@ -156,32 +156,36 @@ def program(op: Any, sample: Sample, in_role: bool = False, checked: bool = True
             names[name] = x
             continue
         tiles.append(x)
-        of_tiles.append(f"{name}_array")
+        array_names.append(f"{name}_array")
         tile = pattern.tile if isinstance(pattern, InOutPattern) else pattern
         assert isinstance(tile, TilePattern)
         dtypes[str(tile.dtype)] = x.dtype
         lines.append(f"{name} = tg.tile_load({name}_array, shape={tuple(x.shape)})")
     changed = f.changed
-    patterns = _asked(f, bound_arguments, f.results)
+    patterns = _returned_results(f, bound_arguments, f.results)
     results = [f"result_{k}" for k in range(len(patterns))]
     is_tuple = f.returns_tuple and (len(results) > 1 or len(f.results) == 1)
-    to = ", ".join(results) + ("," if is_tuple else "") + " = " if results else ""
-    lines.append(f"{to}op({', '.join(call)})")
+    assignment = ", ".join(results) + ("," if is_tuple else "") + " = " if results else ""
+    lines.append(f"{assignment}op({', '.join(call)})")
     outs: list[np.ndarray] = []
     expected_results = expected(f, sample) if checked else []
-    kinds = [
+    output_dtypes = [
         *(_numpy_dtype(p.dtype, dtypes) for p in patterns),
         *(bound_arguments[name].dtype for name in changed),
     ]
-    for stored, x, kind in zip([*results, *changed], expected_results, kinds, strict=False):
-        is_tile = stored in changed or isinstance(patterns[results.index(stored)], TilePattern)
-        value = stored if is_tile else f"tg.tile_full(shape=1, value={stored})"
+    for result_name, x, output_dtype in zip(
+        [*results, *changed], expected_results, output_dtypes, strict=False
+    ):
+        is_tile = result_name in changed or isinstance(patterns[results.index(result_name)], TilePattern)
+        value = result_name if is_tile else f"tg.tile_full(shape=1, value={result_name})"
         if is_tile:
-            lines += [f"shape = {stored}.shape", f"tg.static(check_shape(shape, {x.shape}))"]
+            lines += [f"shape = {result_name}.shape", f"tg.static(check_shape(shape, {x.shape}))"]
         lines.append(f"tg.tile_store(out_{len(outs)}, {value})")
-        outs.append(np.zeros(x.shape if is_tile else 1, kind if kind is not None else x.dtype))
+        outs.append(
+            np.zeros(x.shape if is_tile else 1, output_dtype if output_dtype is not None else x.dtype)
+        )
     parameters = [
-        *(f"{name}: tg.array{x.ndim}d[Any]" for name, x in zip(of_tiles, tiles, strict=True)),
+        *(f"{name}: tg.array{x.ndim}d[Any]" for name, x in zip(array_names, tiles, strict=True)),
         *(f"out_{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)),
     ]
     body = ["with tg.ws(0):", *("    " + line for line in lines)] if in_role else lines
@@ -204,7 +208,7 @@ def _numpy_dtype(dtype: Any, known: Mapping[str, np.dtype]) -> np.dtype | None:
     return next((t for t, pair in pairs.items() if pair == value), None) or to_numpy(scalar_of(value))
 
 
-def _asked(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:
+def _returned_results(f: CooperativeDef, constants: dict[str, Any], results: Sequence[Any]) -> list[Any]:
     """The results of a program that a call with these constants returns."""
     outputs = f.returned(constants, results)
     return [*outputs] if isinstance(outputs, tuple) else [] if outputs is None else [outputs]
@@ -242,7 +246,7 @@ def check_close(actual: np.ndarray, expected: np.ndarray, tolerance: float) -> N
 
     Parameters:
         actual: an array of any dtype; complex numbers as pairs of floats.
-        expected: the numbers of the reference, as many.
+        expected: an array with the numbers of the reference, of the same size.
         tolerance: the largest difference, in units of the last place of `actual` at its largest finite number; 0 for
             equal numbers, and zeros of equal signs.
     Raises:
@@ -279,7 +283,7 @@ def check_refused(op: Any, sample: Refused) -> str:
     Returns:
         the text of the error.
     Raises:
-        AssertionError: the function takes the sample, or the error has another code or lacks a part.
+        AssertionError: the function accepts the sample, or the error has another code or lacks a part.
         TypeError: `op` is not a cooperative function, or the arguments do not fit the signature.
     """
     sample_program = program(op, sample, checked=False)
@@ -291,7 +295,7 @@ def check_refused(op: Any, sample: Refused) -> str:
         missing = [part for part in sample.says if part not in text]
         assert not missing, f"{missing} is not in:\n{text}"
         return text
-    raise AssertionError(f"{function_of(op).name} takes {sample}")
+    raise AssertionError(f"{function_of(op).name} accepts {sample}, which it should refuse")
 
 
 def check_gradient(op: Any, sample: Sample, block_dim: int = 32) -> None:
@@ -325,20 +329,20 @@ def check(op: Any, block_dims: tuple[int, ...] = (1, 33, 64, 100, 256), device: 
         block_dims: the numbers of threads in a block; 1, 33, 64, 100 and 256 by default.
         device: the name of the device; "cpu" by default.
     Raises:
-        AssertionError: a result differs from the reference, a derivative differs (tg.GradientMismatch), or an
-            error is another one.
+        AssertionError: a result differs from the reference, a derivative differs (tg.GradientMismatch), or a refusal
+            has another error than the sample declares.
         RuntimeError: the function refuses a sample that it should take (tg.CompileError), or a kernel finds a fault
             (tg.RunError).
         ValueError: the function has no samples, or no reference that fits its signature.
         TypeError: `op` is not a cooperative function, or the arguments of a sample do not fit the signature.
         launch: there is no such device.
     """
-    known = samples(op)
-    if not known:
+    declared_samples = samples(op)
+    if not declared_samples:
         raise ValueError(
             f"{function_of(op).name} has no samples: add some with @{function_of(op).name}.samples"
         )
-    for sample in known:
+    for sample in declared_samples:
         for check_case in _checks(op, sample, block_dims, device):
             check_case()
 

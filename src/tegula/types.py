@@ -66,7 +66,7 @@ class DType:
 
     def __call__(self, value: object = 0) -> Any:
         """A number of this type, as in tg.float32(2): in kernels the cast of a value, tg.cast; on the host the NumPy
-        scalar. Integers are made of floats by truncating.
+        scalar. Floats are truncated to integers.
 
         Parameters:
             value: a number, vector or matrix, in kernels also a tile, of which each component is converted; 0 by
@@ -74,7 +74,7 @@ class DType:
         Returns:
             a value of the shape of `value` with components of this type.
         Raises:
-            number: on the host: `value` is outside of the type, or not a number.
+            number: on the host: `value` is outside the range of the type, or not a number.
             type-mismatch: in kernels: `value` is not a scalar, vector, matrix or tile, or there are several arguments.
             out-of-range: in kernels: a literal does not fit an integer type.
         Gradient:
@@ -325,9 +325,9 @@ def short_name(t: VecType | MatType) -> str:
     return _named_element(t, SUFFIXES["float32"])
 
 
-def _named_element(t: VecType | MatType, of_float32: str) -> str:
-    """The name of an element type, with the suffix `of_float32` if its scalar type is float32."""
-    suffix = of_float32 if t.dtype == float32 else SUFFIXES.get(t.dtype.name)
+def _named_element(t: VecType | MatType, float32_suffix: str) -> str:
+    """The name of an element type, with the suffix `float32_suffix` if its scalar type is float32."""
+    suffix = float32_suffix if t.dtype == float32 else SUFFIXES.get(t.dtype.name)
     if not algebra_of(t).is_plain:
         return f"{algebra_of(t).name}[{t.dtype}]" if suffix is None else f"{algebra_of(t).name}{suffix}"
     kind = "vec" if isinstance(t, VecType) else "mat"
@@ -546,17 +546,17 @@ def to_numpy(t: DType) -> np.dtype:
 @cache
 def counterpart(dtype: np.dtype[Any]) -> DType | None:
     """The scalar type of a NumPy dtype; None if there is none."""
-    found_dtype = _BY_NUMPY_NAME.get(dtype.name)
-    return found_dtype if found_dtype is not None and to_numpy(found_dtype) == dtype else None
+    scalar = _BY_NUMPY_NAME.get(dtype.name)
+    return scalar if scalar is not None and to_numpy(scalar) == dtype else None
 
 
 @cache
 def from_numpy(dtype: np.dtype) -> DType:
     """The scalar type of a NumPy dtype; ValueError if there is none."""
-    found_dtype = counterpart(np.dtype(dtype))
-    if found_dtype is None:
+    scalar = counterpart(np.dtype(dtype))
+    if scalar is None:
         raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}")
-    return found_dtype
+    return scalar
 
 
 def numpy_type(x: Any) -> DType | None:
@@ -600,23 +600,23 @@ def _contents(*parts: object) -> str:
     return f"[{', '.join(map(str, parts))}]"
 
 
-def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
-    by_prefix = {prefix + suffix: make(DTYPES[name]) for name, suffix in SUFFIXES.items()}
+def _types_by_suffix(prefix: str, type_of: Callable[[DType], ElementType]) -> dict[str, ElementType]:
+    by_prefix = {prefix + suffix: type_of(DTYPES[name]) for name, suffix in SUFFIXES.items()}
     return {**by_prefix, prefix: by_prefix[prefix + "f"]}
 
 
-def _of_floats(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
-    return {k: v for k, v in _short(prefix, make).items() if scalar_of(v).is_float}
+def _float_types_by_suffix(prefix: str, type_of: Callable[[DType], ElementType]) -> dict[str, ElementType]:
+    return {name: t for name, t in _types_by_suffix(prefix, type_of).items() if scalar_of(t).is_float}
 
 
 # vec2 .. vec4d, mat22 .. mat44d: the names users write, by suffix of the scalar type.
 NAMED_ELEMENTS: dict[str, ElementType] = {
-    **{k: v for n in (2, 3, 4) for k, v in _short(f"vec{n}", partial(VecType, n)).items()},
-    **{k: v for n in (2, 3, 4) for k, v in _short(f"mat{n}{n}", partial(MatType, n, n)).items()},
-    **_of_floats("quat", lambda t: VecType(4, t, QUATERNION)),
-    **_of_floats("transform", lambda t: VecType(7, t, TRANSFORM)),
-    **_of_floats("spatial_vector", partial(VecType, 6)),
-    **_of_floats("spatial_matrix", partial(MatType, 6, 6)),
+    **{k: v for n in (2, 3, 4) for k, v in _types_by_suffix(f"vec{n}", partial(VecType, n)).items()},
+    **{k: v for n in (2, 3, 4) for k, v in _types_by_suffix(f"mat{n}{n}", partial(MatType, n, n)).items()},
+    **_float_types_by_suffix("quat", lambda t: VecType(4, t, QUATERNION)),
+    **_float_types_by_suffix("transform", lambda t: VecType(7, t, TRANSFORM)),
+    **_float_types_by_suffix("spatial_vector", partial(VecType, 6)),
+    **_float_types_by_suffix("spatial_matrix", partial(MatType, 6, 6)),
 }
 
 

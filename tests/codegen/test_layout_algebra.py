@@ -14,11 +14,11 @@ from tegula.layout import (
     Mode,
     bank_conflicts,
     blocked,
-    everywhere,
     fma_result,
     mma_result,
     over_grid,
     over_lanes,
+    replicated,
 )
 
 EXTENTS = st.sampled_from([1, 2, 3, 5, 8, 16, 20, 33])
@@ -28,7 +28,7 @@ THREADS = st.sampled_from([32, 64, 96, 128])
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
     threads = draw(THREADS)
-    kind = draw(st.sampled_from(["blocked", "lanes", "everywhere", "rows", "mma", "fma"]))
+    kind = draw(st.sampled_from(["blocked", "lanes", "replicated", "rows", "mma", "fma"]))
     if kind in ("mma", "fma"):
         shape = (draw(EXTENTS), draw(EXTENTS))
         return mma_result(shape, threads // 32) if kind == "mma" else fma_result(shape, threads, 4)
@@ -37,8 +37,8 @@ def layouts(draw: st.DrawFn) -> Layout:
     shape = tuple(draw(EXTENTS) for _ in range(draw(st.integers(1, 2))))
     if kind == "lanes":
         return over_lanes((*shape[:-1], threads), threads)
-    if kind == "everywhere":
-        return everywhere(shape[:2], threads)
+    if kind == "replicated":
+        return replicated(shape[:2], threads)
     return blocked(shape, threads, draw(st.sampled_from([1, 2, 4, 8])))
 
 

@@ -83,7 +83,7 @@ def test_a_failing_program_does_not_stop_other_programs(
     fake.write_text(f"lost = False{WORKER}")
     monkeypatch.setattr(tool, "__file__", str(fake))
     tally = tool.OutcomeTally()
-    tool.employ(iter(range(10)), tally, tool.Worker([], limit=1.0), threading.Event())
+    tool.run_worker(iter(range(10)), tally, tool.Worker([], limit=1.0), threading.Event())
     assert tally.outcomes == {"ran": 7, "failed": 3} and tally.finished == set(range(10))
     assert "no more" in tally.failures[1] and "more than 1 s" in tally.failures[3]
     assert "CUDA_ERROR" in tally.failures[6]

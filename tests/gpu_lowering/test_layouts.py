@@ -12,12 +12,12 @@ from tegula.interp.holders import held_elements, parts
 from tegula.layout import (
     Layout,
     blocked,
-    everywhere,
+    canonical_distribution,
     fma_result,
     mma_result,
     over_grid,
     over_lanes,
-    taking_part,
+    replicated,
 )
 
 
@@ -30,7 +30,7 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
     constructors = [
         lambda: blocked(shape, threads, draw(st.sampled_from([1, 2, 4]))),
         lambda: over_lanes((*shape[:-1], min(shape[-1], threads)), threads),
-        lambda: everywhere(shape, threads),
+        lambda: replicated(shape, threads),
         lambda: over_grid(shape, (threads, *(1 for _ in shape[1:])), threads),
     ]
     if len(shape) == 2:
@@ -93,10 +93,10 @@ def test_equal_parts_of_layouts_give_threads_the_same_elements(data: st.DataObje
     a, b = data.draw(layouts(rank)), data.draw(layouts(rank))
     for first in (False, True):
         for second in (False, True):
-            if taking_part(a, first) == taking_part(b, second) and a.shape == b.shape:
+            if canonical_distribution(a, first) == canonical_distribution(b, second) and a.shape == b.shape:
                 assert elements(a, first) == elements(b, second)
         permuted = Layout(a.shape, a.registers[::-1], a.threads)
-        assert taking_part(a, first) == taking_part(permuted, first)
+        assert canonical_distribution(a, first) == canonical_distribution(permuted, first)
 
 
 @given(layouts(), st.data())

@@ -9,7 +9,7 @@ from kernel_builder import KernelBuilder
 from tegula.errors import InternalError
 from tegula.interp import DataRace, run_lowered
 from tegula.interp.races import TracedRegion, regions_of
-from tegula.layout import blocked, everywhere
+from tegula.layout import blocked, replicated
 from tegula.ops.tile import TileEmpty
 from tegula.types import ArrayType, BufType, StackType, int32
 
@@ -113,7 +113,7 @@ def test_copies_are_written_by_one_thread_and_read_by_all() -> None:
     b = m("buf.new", t, storage="shared")
     r = m("buf.read", b)
     with pytest.raises(DataRace):
-        run(m, layouts={t: everywhere((4,), THREADS), r: everywhere((4,), THREADS)})
+        run(m, layouts={t: replicated((4,), THREADS), r: replicated((4,), THREADS)})
 
 
 def test_updates_race_with_reads_but_not_with_each_other() -> None:

@@ -1,4 +1,4 @@
-"""Hierarchies that the CPU builds from the leaves up: their structure for degenerate scenes, and their quality."""
+"""Hierarchies that the CPU builds bottom-up: the structure for degenerate scenes, and the quality."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def boxes(scene: str, count: int) -> tuple[np.ndarray, np.ndarray]:
         low = low[: 1 if scene == "equal" else 3][np.arange(count) % (1 if scene == "equal" else 3)]
         high = low + 1
     elif scene == "chain":
-        # Each box is nearest to the smaller one.
+        # The nearest neighbour of each box is the next smaller box.
         low = np.exp2(-np.arange(count) % 200)[:, None] * np.array([[1.0, 2.0, 3.0]])
         high = low * 1.01
     elif scene == "nested":
@@ -75,10 +75,18 @@ class Tree:
 
     def cost(self) -> float:
         """The expected number of nodes that a random line through the root visits."""
-        size = np.maximum(np.nan_to_num(self.high - self.low), 0)
-        area = size[..., 0] * size[..., 1] + size[..., 1] * size[..., 2] + size[..., 2] * size[..., 0]
-        extent = np.nanmax(self.high[1], 0) - np.nanmin(self.low[1], 0)
-        total = extent[0] * extent[1] + extent[1] * extent[2] + extent[2] * extent[0]
+        extent = np.maximum(np.nan_to_num(self.high - self.low), 0)
+        area = (
+            extent[..., 0] * extent[..., 1]
+            + extent[..., 1] * extent[..., 2]
+            + extent[..., 2] * extent[..., 0]
+        )
+        root_extent = np.nanmax(self.high[1], 0) - np.nanmin(self.low[1], 0)
+        total = (
+            root_extent[0] * root_extent[1]
+            + root_extent[1] * root_extent[2]
+            + root_extent[2] * root_extent[0]
+        )
         return 1 + float(area[1:][self.children[1:] > 0].sum() / total)
 
 
@@ -89,25 +97,25 @@ def test_each_item_is_in_one_leaf_within_its_bounds(scene: str, count: int, leaf
     bvh = tg.Bvh(vectors(low), vectors(high), leaf_size=leaf)
     tree = Tree(bvh)
     assert len(bvh.levels()) <= LEVELS
-    known = (low <= high).all(1)
+    is_valid = (low <= high).all(1)
     visited = []
-    for node, k, places in tree.leaves():
-        assert 1 <= len(places) <= leaf
-        items = tree.item[places.start : places.stop]
+    for node, k, slots in tree.leaves():
+        assert 1 <= len(slots) <= leaf
+        items = tree.item[slots.start : slots.stop]
         visited += items.tolist()
-        for item in items[known[items]]:
+        for item in items[is_valid[items]]:
             assert (tree.low[node, k] <= low[item]).all() and (tree.high[node, k] >= high[item]).all()
     assert sorted(visited) == list(range(count))
     rows = np.arange(1, len(tree.children))
     for axis in range(3):
-        own_low, own_high = (
-            f(x[..., axis], 1) for f, x in ((np.fmin.reduce, tree.low), (np.fmax.reduce, tree.high))
+        union_low, union_high = (
+            reduce(x[..., axis], 1) for reduce, x in ((np.fmin.reduce, tree.low), (np.fmax.reduce, tree.high))
         )
         for node in rows:
             inner = tree.children[node] > 0
             children = tree.children[node][inner]
-            np.testing.assert_array_equal(tree.low[node, inner, axis], own_low[children])
-            np.testing.assert_array_equal(tree.high[node, inner, axis], own_high[children])
+            np.testing.assert_array_equal(tree.low[node, inner, axis], union_low[children])
+            np.testing.assert_array_equal(tree.high[node, inner, axis], union_high[children])
 
 
 def test_equal_builds_give_equal_trees() -> None:
@@ -118,7 +126,7 @@ def test_equal_builds_give_equal_trees() -> None:
 
 
 @pytest.mark.parametrize("scene", ["sphere", "soup"])
-def test_trees_from_the_leaves_up_cost_about_as_much_as_trees_from_the_root_down(scene: str) -> None:
+def test_bottom_up_trees_cost_about_as_much_as_top_down_trees(scene: str) -> None:
     points, faces = sphere(5, 0.2) if scene == "sphere" else soup(8000)
     default, top_down, median = (
         Tree(mesh_of(points, faces, bvh_constructor=name)._bvh).cost() for name in (None, "sah", "median")
@@ -136,5 +144,5 @@ def test_rebuilds_have_room_for_more_nodes_than_the_first_build() -> None:
         bvh.uppers.assign(high)
         bvh.rebuild()
         tree = Tree(bvh)
-        items = [tree.item[places.start : places.stop] for _, _, places in tree.leaves()]
+        items = [tree.item[slots.start : slots.stop] for _, _, slots in tree.leaves()]
         assert sorted(np.concatenate(items).tolist()) == list(range(2000))

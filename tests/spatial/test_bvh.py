@@ -64,11 +64,11 @@ def vectors(data: np.ndarray) -> tg.array:
     return tg.array(np.asarray(data, np.float32), dtype=tg.vec3)
 
 
-def built(low: np.ndarray, high: np.ndarray, **options: object) -> tg.Bvh:
+def bvh_of(low: np.ndarray, high: np.ndarray, **options: object) -> tg.Bvh:
     return tg.Bvh(vectors(low), vectors(high), **options)
 
 
-def overlaps_by_box(
+def query_overlaps(
     bvh: tg.Bvh, low: np.ndarray, high: np.ndarray, root: int = -1, block_dim: int = 256
 ) -> np.ndarray:
     out = tg.zeros((len(low), len(bvh.lowers)), dtype=int)
@@ -77,38 +77,42 @@ def overlaps_by_box(
     return out.numpy()
 
 
-def overlapping(low: np.ndarray, high: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    return ((low[None] <= last[:, None]) & (high[None] >= first[:, None])).all(axis=2).astype(int)
+def overlapping(
+    low: np.ndarray, high: np.ndarray, query_low: np.ndarray, query_high: np.ndarray
+) -> np.ndarray:
+    return ((low[None] <= query_high[:, None]) & (high[None] >= query_low[:, None])).all(axis=2).astype(int)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("constructor", CONSTRUCTORS)
 def test_bvh_queries_find_each_overlapping_box_once(constructor: str) -> None:
-    first, last = boxes(20, 1, 2.0)
+    query_low, query_high = boxes(20, 1, 2.0)
     for count in (1, 2, 8, 9, 300):
         for leaf in (1, 4):
             low, high = boxes(count)
-            bvh = built(low, high, constructor=constructor, leaf_size=leaf)
+            bvh = bvh_of(low, high, constructor=constructor, leaf_size=leaf)
             np.testing.assert_array_equal(
-                overlaps_by_box(bvh, first, last), overlapping(low, high, first, last)
+                query_overlaps(bvh, query_low, query_high), overlapping(low, high, query_low, query_high)
             )
 
 
 def test_bvhs_of_close_keys_are_not_too_deep() -> None:
-    """Boxes whose distances from a corner grow by powers of two, and thousands at one place."""
+    """Boxes whose distances from a corner are powers of two, and thousands of equal boxes."""
     low = np.zeros((5000, 3), np.float32)
     low[:70] = 2.0 ** -np.arange(70)[:, None]
     low[70:140, 1] = 2.0 ** -np.arange(70)
-    bvh = built(low, low, constructor="lbvh")
+    bvh = bvh_of(low, low, constructor="lbvh")
     counts = [count for _, count in bvh.levels()]
     assert sum(counts) < bvh.node_limit and len(counts) <= 21 + 5
-    first, last = low[:140:7], low[:140:7] * 2
-    np.testing.assert_array_equal(overlaps_by_box(bvh, first, last), overlapping(low, low, first, last))
+    query_low, query_high = low[:140:7], low[:140:7] * 2
+    np.testing.assert_array_equal(
+        query_overlaps(bvh, query_low, query_high), overlapping(low, low, query_low, query_high)
+    )
 
 
 @pytest.mark.parametrize("constructor", ["sah", "lbvh"])
 def test_nodes_are_numbered_in_the_order_of_their_parents(constructor: str) -> None:
-    bvh = built(*boxes(3000), constructor=constructor)
+    bvh = bvh_of(*boxes(3000), constructor=constructor)
     levels = bvh.levels()
     nodes = bvh.node_words.numpy().reshape(-1, NODE_BYTES // 4)[: sum(levels[-1])]
     children = nodes[1:, CHILDREN // 4 : CHILDREN // 4 + WIDTH]
@@ -124,16 +128,16 @@ def test_nodes_are_numbered_in_the_order_of_their_parents(constructor: str) -> N
 @pytest.mark.parametrize("block_dim", slow_except({1}, [1, 3, 32, 100]))
 def test_bvh_queries_do_not_depend_on_the_block(block_dim: int) -> None:
     low, high = boxes(100)
-    first, last = boxes(50, 1, 2.0)
-    actual = overlaps_by_box(built(low, high), first, last, block_dim=block_dim)
-    np.testing.assert_array_equal(actual, overlapping(low, high, first, last))
+    query_low, query_high = boxes(50, 1, 2.0)
+    actual = query_overlaps(bvh_of(low, high), query_low, query_high, block_dim=block_dim)
+    np.testing.assert_array_equal(actual, overlapping(low, high, query_low, query_high))
 
 
 def test_balls_find_boxes_with_a_point_inside() -> None:
     low, high = boxes(200)
     centre = np.random.default_rng(1).random((30, 3)).astype(np.float32) * 5
     out = tg.zeros((30, 200), dtype=int)
-    bvh = built(low, high)
+    bvh = bvh_of(low, high)
     tg.launch(query_ball, dim=30, inputs=[bvh.id, vectors(centre), 0.7, out])
     c, a, b = centre.astype(np.float64)[:, None], low.astype(np.float64), high.astype(np.float64)
     distance = np.linalg.norm(c - np.clip(c, a, b), axis=2)
@@ -150,11 +154,11 @@ def test_rays_find_the_boxes_that_they_intersect(radius: float) -> None:
     dir[np.arange(20), rng.integers(0, 3, 20)] = 0.0
     out = tg.zeros((60, 200), dtype=int)
     far = 0.75
-    bvh = built(low, high)
+    bvh = bvh_of(low, high)
     tg.launch(query_ray, dim=60, inputs=[bvh.id, vectors(start), vectors(dir), radius, far, out])
-    near, end = interval(start, dir, low - radius, high + radius)
-    clear = np.abs(np.minimum(end, far) - np.maximum(near, 0)) > 1e-5
-    hit = np.maximum(near, 0) <= np.minimum(end, far)
+    entry, exit = interval(start, dir, low - radius, high + radius)
+    clear = np.abs(np.minimum(exit, far) - np.maximum(entry, 0)) > 1e-5
+    hit = np.maximum(entry, 0) <= np.minimum(exit, far)
     np.testing.assert_array_equal(out.numpy()[clear], hit[clear])
     assert (out.numpy() >= (hit & ~clear)).all()
 
@@ -166,12 +170,12 @@ def interval(
     o, d = start.astype(np.float64)[:, None], dir.astype(np.float64)[:, None]
     with np.errstate(all="ignore"):
         a, b = (low.astype(np.float64) - o) / d, (high.astype(np.float64) - o) / d
-    near, far = np.fmin(a, b), np.fmax(a, b)
-    flat = np.broadcast_to(d == 0, near.shape)
+    entry, exit = np.fmin(a, b), np.fmax(a, b)
+    is_parallel = np.broadcast_to(d == 0, entry.shape)
     inside = (o >= low) & (o <= high)
-    near = np.where(flat, np.where(inside, -np.inf, np.inf), near)
-    far = np.where(flat, np.where(inside, np.inf, -np.inf), far)
-    return near.max(axis=2), far.min(axis=2)
+    entry = np.where(is_parallel, np.where(inside, -np.inf, np.inf), entry)
+    exit = np.where(is_parallel, np.where(inside, np.inf, -np.inf), exit)
+    return entry.max(axis=2), exit.min(axis=2)
 
 
 def test_rays_along_faces_edges_and_corners_find_boxes() -> None:
@@ -179,7 +183,7 @@ def test_rays_along_faces_edges_and_corners_find_boxes() -> None:
     start = [[x, y, -1] for x in (0, 0.5, 1) for y in (0, 0.5, 1)] + [[1, 1, 2], [2, 1, 1], [0, 0, 0]]
     dir = [[0, 0, 1]] * 9 + [[0, 0, -1], [-1, -0.0, 0.0], [0, 0, -1]]
     out = tg.zeros((12, 1), dtype=int)
-    bvh = built(low, high)
+    bvh = bvh_of(low, high)
     tg.launch(query_ray, dim=12, inputs=[bvh.id, vectors(start), vectors(dir), 0.0, 1e9, out])
     assert out.numpy()[:, 0].tolist() == [1] * 12
 
@@ -188,9 +192,9 @@ def test_boxes_without_points_are_never_found() -> None:
     low, high = boxes(20)
     low[3, 1], high[5, 2], low[7, 0] = np.nan, np.nan, high[7, 0] + 1
     low[9], high[9] = np.inf, -np.inf
-    bvh = built(low, high)
-    every = np.full((1, 3), -np.inf), np.full((1, 3), np.inf)
-    actual = overlaps_by_box(bvh, *every)
+    bvh = bvh_of(low, high)
+    everything = np.full((1, 3), -np.inf), np.full((1, 3), np.inf)
+    actual = query_overlaps(bvh, *everything)
     assert np.flatnonzero(actual[0] == 0).tolist() == [3, 5, 7, 9] and actual.max() == 1
     start, dir = np.full((1, 3), 2.0), np.array([[0.0, 0.0, 0.0]])
     out = tg.zeros((1, 20), dtype=int)
@@ -214,30 +218,32 @@ def test_bvhs_of_degenerate_scenes_are_built(scene: str, constructor: str) -> No
     else:
         high = low.copy()
         high[:, 0] += 3
-    bvh = built(low, high, constructor=constructor)
-    np.testing.assert_array_equal(overlaps_by_box(bvh, low, high), overlapping(low, high, low, high))
+    bvh = bvh_of(low, high, constructor=constructor)
+    np.testing.assert_array_equal(query_overlaps(bvh, low, high), overlapping(low, high, low, high))
 
 
 def test_an_empty_bvh_finds_no_box() -> None:
-    bvh = built(np.zeros((0, 3)), np.zeros((0, 3)))
-    first, last = boxes(3)
-    assert overlaps_by_box(bvh, first, last).shape == (3, 0)
+    bvh = bvh_of(np.zeros((0, 3)), np.zeros((0, 3)))
+    query_low, query_high = boxes(3)
+    assert query_overlaps(bvh, query_low, query_high).shape == (3, 0)
     bvh.refit()
     bvh.rebuild()
 
 
 def test_refit_and_rebuild_find_boxes_that_moved() -> None:
     low, high = boxes(200)
-    first, last = boxes(20, 1, 2.0)
-    bvh = built(low, high)
-    for seed, renew in ((2, bvh.refit), (3, bvh.rebuild), (4, lambda: bvh.rebuild("lbvh"))):
+    query_low, query_high = boxes(20, 1, 2.0)
+    bvh = bvh_of(low, high)
+    for seed, update in ((2, bvh.refit), (3, bvh.rebuild), (4, lambda: bvh.rebuild("lbvh"))):
         low, high = boxes(200, seed)
         bvh.lowers.assign(low)
         bvh.uppers.assign(high)
         id = bvh.id
-        renew()
+        update()
         assert bvh.id == id
-        np.testing.assert_array_equal(overlaps_by_box(bvh, first, last), overlapping(low, high, first, last))
+        np.testing.assert_array_equal(
+            query_overlaps(bvh, query_low, query_high), overlapping(low, high, query_low, query_high)
+        )
 
 
 @tg.kernel
@@ -251,17 +257,17 @@ def roots(id: tg.uint64, groups: tg.array1d[int], out: tg.array1d[int]):
 def test_groups_of_a_bvh_are_subtrees(constructor: str, groups: int) -> None:
     low, high = boxes(200)
     groups_of_boxes = np.random.default_rng(5).permutation(np.arange(200) % groups) * 3 - 7
-    bvh = built(low, high, constructor=constructor, groups=tg.array(groups_of_boxes, dtype=int), leaf_size=3)
+    bvh = bvh_of(low, high, constructor=constructor, groups=tg.array(groups_of_boxes, dtype=int), leaf_size=3)
     keys = np.unique(groups_of_boxes)
     out = tg.zeros(groups + 1, dtype=int)
     tg.launch(roots, dim=groups + 1, inputs=[bvh.id, tg.array([*keys, 12345], dtype=int), out])
     assert out.numpy()[-1] == -1
-    first, last = boxes(5, 1, 2.0)
-    every = overlapping(low, high, first, last)
-    np.testing.assert_array_equal(overlaps_by_box(bvh, first, last), every)
+    query_low, query_high = boxes(5, 1, 2.0)
+    expected = overlapping(low, high, query_low, query_high)
+    np.testing.assert_array_equal(query_overlaps(bvh, query_low, query_high), expected)
     for key, root in zip(keys.tolist(), out.numpy().tolist(), strict=False):
         np.testing.assert_array_equal(
-            overlaps_by_box(bvh, first, last, root), every * (groups_of_boxes == key)
+            query_overlaps(bvh, query_low, query_high, root), expected * (groups_of_boxes == key)
         )
 
 
@@ -278,18 +284,22 @@ def query_bvh_argument(
 
 def test_kernels_take_hierarchies_as_arguments() -> None:
     low, high = boxes(50)
-    first, last = boxes(5, 1, 2.0)
-    for bvh in (built(low, high), built(low[:0], high[:0])):
+    query_low, query_high = boxes(5, 1, 2.0)
+    for bvh in (bvh_of(low, high), bvh_of(low[:0], high[:0])):
         out = tg.zeros((5, 50), dtype=int)
-        tg.launch(query_bvh_argument, dim=5, inputs=[bvh, vectors(first), vectors(last), out])
-        np.testing.assert_array_equal(out.numpy()[:, : len(bvh.lowers)], overlaps_by_box(bvh, first, last))
+        tg.launch(query_bvh_argument, dim=5, inputs=[bvh, vectors(query_low), vectors(query_high), out])
+        np.testing.assert_array_equal(
+            out.numpy()[:, : len(bvh.lowers)], query_overlaps(bvh, query_low, query_high)
+        )
     with pytest.raises(tg.LaunchError, match="argument 'bvh'"):
-        tg.launch(query_bvh_argument, dim=5, inputs=[bvh.lowers, vectors(first), vectors(last), out])
+        tg.launch(
+            query_bvh_argument, dim=5, inputs=[bvh.lowers, vectors(query_low), vectors(query_high), out]
+        )
 
 
 def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     low, high = boxes(3)
-    bvh, second_bvh = built(low, high), built(low, high)
+    bvh, second_bvh = bvh_of(low, high), bvh_of(low, high)
     deleted_id = bvh.id
     del bvh
     gc.collect()
@@ -300,7 +310,7 @@ def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     assert out.numpy().sum() == 0
     tg.launch(query_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0
-    assert built(low, high).id not in (deleted_id, second_bvh.id)
+    assert bvh_of(low, high).id not in (deleted_id, second_bvh.id)
 
 
 def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:
@@ -308,46 +318,48 @@ def test_wrong_arguments_of_a_hierarchy_are_refused() -> None:
     with pytest.raises(tg.LaunchError, match="uppers must be a packed array of vec3 of 3 elements"):
         tg.Bvh(vectors(low), vectors(high[:2]))
     with pytest.raises(ValueError, match="the leaf size must be from 1 to 255, got 0"):
-        built(low, high, leaf_size=0)
+        bvh_of(low, high, leaf_size=0)
     with pytest.raises(ValueError, match="constructor must be one of sah, median, lbvh, cubql, got 'best'"):
-        built(low, high, constructor="best")
+        bvh_of(low, high, constructor="best")
     with pytest.raises(RuntimeError, match="Grouped BVHs"):
-        built(low, high, constructor="cubql", groups=tg.zeros(3, dtype=int))
+        bvh_of(low, high, constructor="cubql", groups=tg.zeros(3, dtype=int))
 
 
 @tg.func
-def marked(query: tg.BvhQuery, out: tg.array1d[int], by: int):
+def add_results(query: tg.BvhQuery, out: tg.array1d[int], amount: int):
     item = 0
     while tg.bvh_query_next(query, item, 1.0):
-        out[item] += by
+        out[item] += amount
 
 
 @tg.kernel
 def query_of_varying_kind(
-    id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, to: tg.vec3, out: tg.array2d[int]
+    id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, high: tg.vec3, out: tg.array2d[int]
 ):
     t = tg.tid()
     if kinds[t] == 0:
-        query = tg.bvh_query_aabb(id, low, to)
+        query = tg.bvh_query_aabb(id, low, high)
     elif kinds[t] == 1:
         query = tg.bvh_query_sphere(id, low, 1.5)
     else:
-        query = tg.bvh_query_capsule(id, low, to - low, 0.75)
-    marked(query, out[t], 1)
-    marked(tg.bvh_query_aabb(id, low, to), out[t], 10)
+        query = tg.bvh_query_capsule(id, low, high - low, 0.75)
+    add_results(query, out[t], 1)
+    add_results(tg.bvh_query_aabb(id, low, high), out[t], 10)
 
 
 def test_bvh_queries_take_a_kind_at_run_time() -> None:
     low, high = boxes(100)
-    bvh = built(low, high)
-    lower, to = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
+    bvh = bvh_of(low, high)
+    query_low, query_high = np.full((1, 3), 1.0), np.full((1, 3), 4.5)
     out = tg.zeros((3, 100), dtype=int)
-    inputs = [bvh.id, tg.array([0, 1, 2], dtype=int), tg.vec3(*lower[0]), tg.vec3(*to[0]), out]
+    inputs = [bvh.id, tg.array([0, 1, 2], dtype=int), tg.vec3(*query_low[0]), tg.vec3(*query_high[0]), out]
     tg.launch(query_of_varying_kind, dim=3, inputs=inputs)
     ball, ray = tg.zeros((1, 100), dtype=int), tg.zeros((1, 100), dtype=int)
-    tg.launch(query_ball, dim=1, inputs=[bvh.id, vectors(lower), 1.5, ball])
-    tg.launch(query_ray, dim=1, inputs=[bvh.id, vectors(lower), vectors(to - lower), 0.75, 1.0, ray])
-    box = overlapping(low, high, lower, to)
+    tg.launch(query_ball, dim=1, inputs=[bvh.id, vectors(query_low), 1.5, ball])
+    tg.launch(
+        query_ray, dim=1, inputs=[bvh.id, vectors(query_low), vectors(query_high - query_low), 0.75, 1.0, ray]
+    )
+    box = overlapping(low, high, query_low, query_high)
     expected = np.concatenate([box, ball.numpy(), ray.numpy()])
     assert (expected.sum(axis=1) > 0).all()
     np.testing.assert_array_equal(out.numpy(), expected + 10 * box)
@@ -370,23 +382,30 @@ def query_per_block(id: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg
 @sampled(3, "block_dim", [1, 3, 32, pytest.param(100, marks=pytest.mark.slow)])
 def test_threads_of_a_block_share_a_bvh_query(block_dim: int) -> None:
     low, high = boxes(150)
-    first, last = boxes(5, 1, 3.0)
+    query_low, query_high = boxes(5, 1, 3.0)
     bvh, out, ray = (
-        built(low, high, leaf_size=3),
+        bvh_of(low, high, leaf_size=3),
         tg.zeros((5, 150), dtype=int),
         tg.zeros((5, 150), dtype=int),
     )
-    inputs = [bvh.id, vectors(first), vectors(last), out]
+    inputs = [bvh.id, vectors(query_low), vectors(query_high), out]
     tg.launch_tiled(query_per_block, dim=5, inputs=inputs, block_dim=block_dim)
-    tg.launch(query_ray, dim=5, inputs=[bvh.id, vectors(first), vectors(last - first), 0.0, tg.inf, ray])
-    np.testing.assert_array_equal(out.numpy(), overlapping(low, high, first, last) + 100 * ray.numpy())
+    tg.launch(
+        query_ray,
+        dim=5,
+        inputs=[bvh.id, vectors(query_low), vectors(query_high - query_low), 0.0, tg.inf, ray],
+    )
+    np.testing.assert_array_equal(
+        out.numpy(), overlapping(low, high, query_low, query_high) + 100 * ray.numpy()
+    )
 
 
 def test_a_rebuild_takes_more_groups_than_before() -> None:
-    """The memory of nodes grows: a hierarchy of one group has fewer nodes than one of a group for each box."""
+    """The memory of nodes grows: a hierarchy of one group has fewer nodes than a hierarchy with a group for each
+    box."""
     low, high = boxes(200)
     groups_of_boxes = tg.zeros(200, dtype=int)
-    bvh = built(low, high, groups=groups_of_boxes)
+    bvh = bvh_of(low, high, groups=groups_of_boxes)
     groups_of_boxes.assign(np.arange(200))
     bvh.rebuild()
     out = tg.zeros(200, dtype=int)
@@ -394,16 +413,16 @@ def test_a_rebuild_takes_more_groups_than_before() -> None:
     assert len(set(out.numpy().tolist())) == 200
     for key, root in ((0, int(out.numpy()[0])), (199, int(out.numpy()[199]))):
         np.testing.assert_array_equal(
-            overlaps_by_box(bvh, low, high, root)[:, key], overlapping(low, high, low, high)[:, key]
+            query_overlaps(bvh, low, high, root)[:, key], overlapping(low, high, low, high)[:, key]
         )
 
 
 @pytest.mark.parametrize("leaf_size", [1, 3])
 def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_size: int) -> None:
-    """The kernels that refit hierarchies on GPUs write the same bits as the kernel of CPUs."""
+    """The kernels that refit hierarchies on GPUs write the same bits as the CPU kernel."""
     low, high = boxes(700)
     low[::50], high[7::90] = np.nan, -np.inf
-    bvh = built(low, high, leaf_size=leaf_size)
+    bvh = bvh_of(low, high, leaf_size=leaf_size)
     nodes, items = bvh.nodes.numpy().copy(), bvh._items.numpy().copy()
     bounds = np.arange(nodes.size) % (NODE_BYTES // 4)
     bvh.nodes.numpy()[(bounds < CHILDREN // 4) | (bounds >= MIDDLE // 4)] = 7.0

@@ -16,7 +16,7 @@ MAX_LISTED = 4096
 
 @tg.kernel
 def neighbours(g: tg.HashGrid, points, point, radius: float, counts: tg.array[int], sums: tg.array[int]):
-    """The number of the points within a distance, and the sum of the squares of their numbers."""
+    """The number of points within a distance, and the sum of the squares of their indices."""
     i = tg.tid()
     p = point[i]
     count = 0
@@ -29,7 +29,7 @@ def neighbours(g: tg.HashGrid, points, point, radius: float, counts: tg.array[in
 
 @tg.kernel
 def candidates(id: tg.uint64, point, radius: float, results: tg.array2d[int], counts: tg.array[int]):
-    """The numbers of all candidates, in their order."""
+    """The indices of all candidates, in order."""
     i = tg.tid()
     query = tg.hash_grid_query(id, point[i], radius)
     index, count = -7, 0
@@ -50,7 +50,7 @@ def query_group(
     results: tg.array2d[int],
     counts: tg.array[int],
 ):
-    """The numbers of the candidates of a group."""
+    """The indices of the candidates of a group."""
     i = tg.tid()
     count = 0
     for j in tg.hash_grid_query(id, point[i], radius, groups[i]):
@@ -60,7 +60,7 @@ def query_group(
 
 
 @tg.kernel
-def order(id: tg.uint64, out: tg.array[int]):
+def points_by_cell(id: tg.uint64, out: tg.array[int]):
     i = tg.tid()
     out[i] = tg.hash_grid_point_id(id, i - 1)
 
@@ -77,7 +77,7 @@ def built_grid(
     return grid
 
 
-def listed(grid: tg.HashGrid, point: np.ndarray, radius: float) -> list[list[int]]:
+def list_candidates(grid: tg.HashGrid, point: np.ndarray, radius: float) -> list[list[int]]:
     result, counts = tg.zeros((len(point), MAX_LISTED), dtype=int), tg.zeros(len(point), dtype=int)
     tg.launch(candidates, len(point), [grid.id, vectors(point), radius], [result, counts])
     return [row[:n].tolist() for row, n in zip(result.numpy(), counts.numpy(), strict=True)]
@@ -115,7 +115,9 @@ def test_hash_grid_candidates_contain_each_near_point_once(dtype: type, width: f
     """Candidates of any cell width and folded cells, ordered by cell and then by number."""
     x, queries, radius = points(2, 400, dtype), points(3, 50, dtype), 0.5
     grid = built_grid(x, width, (3, 4, 5))
-    for p, listed_points in zip(queries.astype(np.float64), listed(grid, queries, radius), strict=True):
+    for p, listed_points in zip(
+        queries.astype(np.float64), list_candidates(grid, queries, radius), strict=True
+    ):
         assert len(listed_points) == len(set(listed_points))
         assert set(np.flatnonzero((np.abs(x - p) <= radius).all(1))) <= set(listed_points)
         if width == 0.9:
@@ -133,7 +135,7 @@ def test_rounding_of_coordinates_loses_no_neighbour() -> None:
         gap = p[:, None] - p[None]
         near = np.sqrt((gap * gap).sum(-1, dtype=np.float32)) <= radius
         grid = built_grid(p, float(radius), (64, 64, 64))
-        for k, neighbours_listed in enumerate(listed(grid, p, float(radius))):
+        for k, neighbours_listed in enumerate(list_candidates(grid, p, float(radius))):
             assert set(np.flatnonzero(near[k])) <= set(neighbours_listed)
 
 
@@ -145,21 +147,23 @@ def test_hash_grid_queries_find_points_of_their_group() -> None:
     group_ids[:5] = 3
     actual, counts = tg.zeros((60, MAX_LISTED), dtype=int), tg.zeros(60, dtype=int)
     tg.launch(query_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
-    everything = listed(grid, queries, 0.8)
+    all_candidates = list_candidates(grid, queries, 0.8)
     for k in range(60):
-        own_results = actual.numpy()[k, : counts.numpy()[k]].tolist()
-        assert sorted(own_results) == sorted(j for j in everything[k] if groups[j] == group_ids[k])
+        group_candidates = actual.numpy()[k, : counts.numpy()[k]].tolist()
+        assert sorted(group_candidates) == sorted(j for j in all_candidates[k] if groups[j] == group_ids[k])
     assert counts.numpy()[5:].min() > 0
     grid.build(vectors(x), 0.8)
     tg.launch(query_group, 60, [grid.id, vectors(queries), tg.array(group_ids), 0.8], [actual, counts])
-    assert counts.numpy().tolist() == [len(e) for e in everything], "without groups all are found"
+    assert counts.numpy().tolist() == [len(e) for e in all_candidates], (
+        "without groups all candidates are found"
+    )
 
 
 def test_hash_grids_order_points_by_cell() -> None:
     x = points(6, 500)
     grid = built_grid(x, 0.5, (7, 3, 9))
     out = tg.zeros(502, dtype=int)
-    tg.launch(order, 502, [grid.id], [out])
+    tg.launch(points_by_cell, 502, [grid.id], [out])
     cell = np.floor(x.astype(np.float64) * np.float32(1 / 0.5)).astype(int) % [7, 3, 9]
     key = (cell[:, 2] * 3 + cell[:, 1]) * 7 + cell[:, 0]
     assert out.numpy()[1:-1].tolist() == np.argsort(key, kind="stable").tolist()
@@ -174,69 +178,69 @@ def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> Non
     extreme = np.array([np.nan, np.inf, -np.inf, big, -big, 0.5], dtype)
     x = np.stack(np.meshgrid(extreme, extreme, [dtype(0.5)]), -1).reshape(-1, 3)
     grid = built_grid(x, 1.0, (4, 4, 4))
-    for p, listed_points in zip(x, listed(grid, x, 0.25), strict=True):
-        same = ((x == p) | (np.isnan(x) & np.isnan(p))).all(1)
-        assert set(np.flatnonzero(same)) <= set(listed_points) and len(listed_points) == len(
+    for p, listed_points in zip(x, list_candidates(grid, x, 0.25), strict=True):
+        is_equal = ((x == p) | (np.isnan(x) & np.isnan(p))).all(1)
+        assert set(np.flatnonzero(is_equal)) <= set(listed_points) and len(listed_points) == len(
             set(listed_points)
         )
-    everything = listed(grid, np.full((1, 3), 0.5, dtype), np.inf)
-    assert sorted(everything[0]) == list(range(len(x)))
-    assert listed(grid, np.zeros((1, 3), dtype), -1.0) == [[]]
+    all_candidates = list_candidates(grid, np.full((1, 3), 0.5, dtype), np.inf)
+    assert sorted(all_candidates[0]) == list(range(len(x)))
+    assert list_candidates(grid, np.zeros((1, 3), dtype), -1.0) == [[]]
 
 
 def test_empty_hash_grids_find_no_point() -> None:
     grid = tg.HashGrid(4, 4, 4)
     queries = np.zeros((2, 3), np.float32)
-    assert listed(grid, queries, 1.0) == [[], []]
+    assert list_candidates(grid, queries, 1.0) == [[], []]
     grid.build(tg.zeros(0, dtype=tg.vec3), 1.0)
-    assert listed(grid, queries, 1.0) == [[], []]
+    assert list_candidates(grid, queries, 1.0) == [[], []]
     grid.build(vectors(points(7, 90)), 1.0)
-    assert len(listed(grid, queries, 9.0)[0]) == 90
+    assert len(list_candidates(grid, queries, 9.0)[0]) == 90
     grid.build(vectors(points(8, 20)), 1.0)
-    assert len(listed(grid, queries, 9.0)[0]) == 20
+    assert len(list_candidates(grid, queries, 9.0)[0]) == 20
 
 
 def test_hash_grids_hold_many_points_in_one_cell() -> None:
     x = np.zeros((3000, 3), np.float32)
     x[1500:] = 0.25
-    assert listed(built_grid(x, 1.0, (64, 64, 64)), x[:1], 0.5)[0] == list(range(3000))
+    assert list_candidates(built_grid(x, 1.0, (64, 64, 64)), x[:1], 0.5)[0] == list(range(3000))
 
 
-@pytest.mark.parametrize("kind", ["gone", "made up", "another kind"])
+@pytest.mark.parametrize("kind", ["deleted", "random", "another kind"])
 def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
     x = points(9, 50)
     grid = built_grid(x, 1.0)
     bvh = tg.Bvh(vectors(x), vectors(x))
-    wrong = {"gone": grid.id, "made up": 0xDEAD_BEEF_1234_5678, "another kind": bvh.id}[kind]
-    if kind == "gone":
+    invalid_id = {"deleted": grid.id, "random": 0xDEAD_BEEF_1234_5678, "another kind": bvh.id}[kind]
+    if kind == "deleted":
         del grid
-        deleted_grid = built_grid(x, 1.0)
-        assert deleted_grid.id != wrong
+        new_grid = built_grid(x, 1.0)
+        assert new_grid.id != invalid_id
     actual, counts = tg.zeros((1, MAX_LISTED), dtype=int), tg.full(1, 5, dtype=int)
     with pytest.raises(tg.RunError, match="the id does not name"):
-        tg.launch(candidates, 1, [wrong, vectors(x[:1]), 1.0], [actual, counts])
+        tg.launch(candidates, 1, [invalid_id, vectors(x[:1]), 1.0], [actual, counts])
     assert counts.numpy()[0] == 0 and actual.numpy()[0, 0] == -7
 
 
 def test_coordinates_of_another_dtype_are_reported() -> None:
     grid = built_grid(points(10, 20, np.float64), 1.0)
     with pytest.raises(tg.RunError, match="coordinates of this hash grid have another dtype"):
-        listed(grid, np.zeros((1, 3), np.float32), 1.0)
+        list_candidates(grid, np.zeros((1, 3), np.float32), 1.0)
 
 
 def test_invalid_hash_grid_arguments_are_refused() -> None:
     grid = tg.HashGrid(4, 4, 4)
     assert grid.dtype == tg.float32
-    flat = vectors(points(11, 12))
+    coordinates = vectors(points(11, 12))
     with pytest.raises(TypeError, match="are vec3, got vec3d"):
         grid.build(tg.zeros(3, dtype=tg.vec3d), 1.0)
     for radius in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="width of a cell must be positive"):
-            grid.build(flat, radius)
+            grid.build(coordinates, radius)
     with pytest.raises(RuntimeError, match="as many elements as points, 12, got 3"):
-        grid.build(flat, 1.0, tg.zeros(3, dtype=int))
+        grid.build(coordinates, 1.0, tg.zeros(3, dtype=int))
     with pytest.raises(RuntimeError, match="an array of int32, got float32"):
-        grid.build(flat, 1.0, tg.zeros(12))
+        grid.build(coordinates, 1.0, tg.zeros(12))
     with pytest.raises(RuntimeError, match="cell count exceeds supported limit"):
         tg.HashGrid(1291, 1291, 1291)
     with pytest.raises(RuntimeError, match="dimensions must be positive, got 0"):
@@ -251,19 +255,19 @@ def test_invalid_hash_grid_arguments_are_refused() -> None:
 
 def test_hash_grids_take_points_of_any_shape() -> None:
     x = points(12, 96)
-    wide = np.zeros((96, 2, 3), np.float32)
-    wide[:, 1] = x
-    for arguments in (vectors(x.reshape(4, 24, 3)), vectors(wide)[:, 1], vectors(x.reshape(2, 3, 16, 3))):
+    padded = np.zeros((96, 2, 3), np.float32)
+    padded[:, 1] = x
+    for point_array in (vectors(x.reshape(4, 24, 3)), vectors(padded)[:, 1], vectors(x.reshape(2, 3, 16, 3))):
         grid = tg.HashGrid(8, 8, 8)
-        grid.build(arguments, 0.7)
-        assert listed(grid, x[:9], 0.7) == listed(built_grid(x, 0.7, (8, 8, 8)), x[:9], 0.7)
+        grid.build(point_array, 0.7)
+        assert list_candidates(grid, x[:9], 0.7) == list_candidates(built_grid(x, 0.7, (8, 8, 8)), x[:9], 0.7)
 
 
 @tg.kernel
 def first_and_rest(g: tg.HashGrid, point, radius: float, out: tg.array2d[int]):
     """Loops with `break`, `continue` and `return`, and two queries at once."""
     i = tg.tid()
-    range = 3  # no builtin
+    range = 3  # shadows the builtin
     p = point[i]
     first = -1
     for j in tg.hash_grid_query(g, p, radius):
@@ -295,7 +299,9 @@ def test_loops_over_hash_grid_queries_break_and_continue() -> None:
     grid = built_grid(x, 0.8)
     out = tg.zeros((50, 3), dtype=int)
     tg.launch(first_and_rest, 50, [grid, vectors(x[:50]), 0.8], [out])
-    for (first, odd, below), actual in zip(out.numpy().tolist(), listed(grid, x[:50], 0.8), strict=True):
+    for (first, odd, below), actual in zip(
+        out.numpy().tolist(), list_candidates(grid, x[:50], 0.8), strict=True
+    ):
         assert first == next((j for j in actual if j >= 3), actual[-1])
         assert odd == sum(j % 2 for j in actual)
         assert below == next((j for j in actual if j < 20), -1)

@@ -26,24 +26,25 @@ def nearest_of_block(id: tg.uint64, points: tg.array1d[tg.vec3], far: float, out
     tg.tile_store(out[b], result)
 
 
-def points_on_a_lattice(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def lattice_boxes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Boxes on a small lattice, so that many distances are equal."""
     rng = np.random.default_rng(seed)
     low = rng.integers(0, 5, (count, 3)).astype(np.float32)
     return low, low + rng.integers(0, 2, (count, 3)).astype(np.float32)
 
 
-def gaps(low: np.ndarray, high: np.ndarray, point: np.ndarray) -> np.ndarray:
+def squared_distances(low: np.ndarray, high: np.ndarray, point: np.ndarray) -> np.ndarray:
     """The squares of the distances of points from boxes; infinite for boxes without points."""
     a, b, p = (x.astype(np.float64) for x in (low[None], high[None], point[:, None]))
     square = (np.maximum(np.maximum(a - p, p - b), 0) ** 2).sum(axis=2)
     return np.where((a <= b).all(axis=2), square, np.inf)
 
 
-def nearest_first(square: np.ndarray, limit: float) -> np.ndarray:
-    """The numbers of the K smallest in each row, the lowest first of equal ones; -1 where there are no more."""
-    order = np.argsort(square, axis=1, kind="stable")[:, :K]
-    result = np.where(np.take_along_axis(square, order, 1) < limit * limit, order, -1)
+def nearest_first(squares: np.ndarray, limit: float) -> np.ndarray:
+    """The indices of the K smallest numbers of each row, the lowest index first for equal numbers, padded with -1;
+    numbers from `limit` squared on are left out."""
+    order = np.argsort(squares, axis=1, kind="stable")[:, :K]
+    result = np.where(np.take_along_axis(squares, order, 1) < limit * limit, order, -1)
     return np.pad(result, ((0, 0), (0, K - result.shape[1])), constant_values=-1)
 
 
@@ -51,12 +52,12 @@ def nearest_first(square: np.ndarray, limit: float) -> np.ndarray:
 def test_nearest_boxes_with_ties_match_numpy(constructor: str, leaf: int) -> None:
     queries = np.random.default_rng(1).integers(-1, 7, (12, 3)).astype(np.float32)
     for count in (0, 1, 3, 200):
-        low, high = points_on_a_lattice(count, count)
+        low, high = lattice_boxes(count, count)
         if count > 3:
             low[5], high[6] = np.nan, -7.0
         bvh = tg.Bvh(vectors(low), vectors(high), constructor=constructor, leaf_size=leaf)
         for far in (1.5, np.inf):
-            expected = nearest_first(gaps(low, high, queries), far)
+            expected = nearest_first(squared_distances(low, high, queries), far)
             out, block_results = tg.zeros(12, dtype=int), tg.zeros((12, K), dtype=int)
             tg.launch(nearest_boxes, 12, inputs=[bvh, vectors(queries), far, out])
             np.testing.assert_array_equal(out.numpy(), expected[:, 0])
@@ -83,12 +84,12 @@ def query_per_block(
     points: tg.array1d[tg.vec3],
     dir: tg.array1d[tg.vec3],
     out: tg.array2d[float],
-    ball: tg.array2d[int],
+    counts: tg.array2d[int],
 ):
     b, t = tg.tid()
-    moved = tg.vec3(float(t))
-    hit = tg.tile_mesh_query_ray(mesh, points[b] + moved, dir[b] + moved, tg.inf)
-    near = tg.tile_mesh_query_point(mesh, points[b] + moved, tg.inf)
+    offset = tg.vec3(float(t))
+    hit = tg.tile_mesh_query_ray(mesh, points[b] + offset, dir[b] + offset, tg.inf)
+    near = tg.tile_mesh_query_point(mesh, points[b] + offset, tg.inf)
     p = tg.mesh_eval_position(mesh, near.face, near.u, near.v)
     query = tg.tile_mesh_query_sphere(mesh, points[b], 0.9)
     boxes = tg.tile_bvh_query_sphere(tg.mesh_get_bvh(mesh), points[b], 0.9)
@@ -96,9 +97,9 @@ def query_per_block(
         face = tg.untile(tg.tile_mesh_query_aabb_next(query))
         item = tg.untile(tg.tile_bvh_query_next(boxes))
         if face >= 0:
-            tg.atomic_add(ball, b, face, 1)
+            tg.atomic_add(counts, b, face, 1)
         if item >= 0:
-            tg.atomic_add(ball, b, item, 10)
+            tg.atomic_add(counts, b, item, 10)
     if t == 1:
         out[b, 0], out[b, 1], out[b, 2] = hit.t, tg.length(p - points[b]), near.sign
 
@@ -111,26 +112,33 @@ def test_queries_of_a_block_match_numpy(block_dim: int) -> None:
     queries, dir = (
         x.astype(np.float32) for x in (rng.uniform(-0.4, 0.4, (6, 3)), rng.standard_normal((6, 3)))
     )
-    out, ball = tg.zeros((6, 3)), tg.zeros((6, len(faces)), dtype=int)
+    out, counts = tg.zeros((6, 3)), tg.zeros((6, len(faces)), dtype=int)
     inputs = [mesh_of(points, faces), vectors(queries), vectors(dir)]
-    tg.launch_tiled(query_per_block, 6, inputs=inputs, outputs=[out, ball], block_dim=block_dim)
-    t, away = crossings(points, faces, queries, dir)[0].min(axis=1), distances_of(points, faces, queries)
-    np.testing.assert_allclose(out.numpy(), np.stack([t, away.min(axis=1), -np.ones(6)], axis=1), rtol=1e-4)
+    tg.launch_tiled(query_per_block, 6, inputs=inputs, outputs=[out, counts], block_dim=block_dim)
+    t, face_distances = (
+        crossings(points, faces, queries, dir)[0].min(axis=1),
+        distances_of(points, faces, queries),
+    )
+    np.testing.assert_allclose(
+        out.numpy(), np.stack([t, face_distances.min(axis=1), -np.ones(6)], axis=1), rtol=1e-4
+    )
     corners = points[faces]
-    boxed = gaps(corners.min(axis=1), corners.max(axis=1), queries) <= 0.9**2
-    np.testing.assert_array_equal(ball.numpy(), (away <= 0.9) + 10 * boxed)
+    in_box = squared_distances(corners.min(axis=1), corners.max(axis=1), queries) <= 0.9**2
+    np.testing.assert_array_equal(counts.numpy(), (face_distances <= 0.9) + 10 * in_box)
 
 
 def test_overlaps_of_many_boxes_match_numpy() -> None:
-    low, high = points_on_a_lattice(300, 1)
-    first, last = points_on_a_lattice(40, 2)
-    last[3] = -1
+    low, high = lattice_boxes(300, 1)
+    query_low, query_high = lattice_boxes(40, 2)
+    query_high[3] = -1
     bvh = tg.Bvh(vectors(low), vectors(high))
-    starts, items = tg.bvh_overlaps(bvh, vectors(first), vectors(last))
-    rows, columns = np.nonzero(((low[None] <= last[:, None]) & (high[None] >= first[:, None])).all(axis=2))
+    starts, items = tg.bvh_overlaps(bvh, vectors(query_low), vectors(query_high))
+    rows, columns = np.nonzero(
+        ((low[None] <= query_high[:, None]) & (high[None] >= query_low[:, None])).all(axis=2)
+    )
     np.testing.assert_array_equal(items.numpy(), columns)
     np.testing.assert_array_equal(starts.numpy(), np.searchsorted(rows, np.arange(41)))
-    for part in (tg.bvh_overlaps(bvh, vectors(first[:0]), vectors(last[:0])),):
-        assert part[0].numpy().tolist() == [0] and not len(part[1])
+    for result in (tg.bvh_overlaps(bvh, vectors(query_low[:0]), vectors(query_high[:0])),):
+        assert result[0].numpy().tolist() == [0] and not len(result[1])
     with pytest.raises(tg.LaunchError, match="uppers must be a packed array of vec3 of 40 elements"):
-        tg.bvh_overlaps(bvh, vectors(first), vectors(last[:3]))
+        tg.bvh_overlaps(bvh, vectors(query_low), vectors(query_high[:3]))

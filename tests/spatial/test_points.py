@@ -67,8 +67,8 @@ def test_point_queries_do_not_depend_on_tree_or_block() -> None:
 
 def test_the_lowest_of_equally_distant_faces_is_found() -> None:
     points, faces = sphere(2)
-    doubled_faces = np.concatenate([faces, faces])
-    face, _ = nearest(mesh_of(points, doubled_faces), query_points(100))
+    duplicated_faces = np.concatenate([faces, faces])
+    face, _ = nearest(mesh_of(points, duplicated_faces), query_points(100))
     assert face.max() < len(faces)
 
 

@@ -30,6 +30,8 @@ def cast(
 
 
 class Hits:
+    """The results of rays. `values`: t, u, v and the sign of each closest hit."""
+
     def __init__(
         self,
         mesh: tg.Mesh,
@@ -43,10 +45,10 @@ class Hits:
         face, hits, count = tg.zeros(n, dtype=int), tg.zeros(n, dtype=tg.vec4), tg.zeros(n, dtype=int)
         inputs = [mesh.id, vectors(start), vectors(dir), far, face, hits, count, root]
         tg.launch(cast, dim=n, inputs=inputs, block_dim=block_dim)
-        self.face, self.at, self.count = face.numpy(), hits.numpy(), count.numpy()
+        self.face, self.values, self.count = face.numpy(), hits.numpy(), count.numpy()
 
-    def same(self, other: Hits) -> bool:
-        return all(np.array_equal(getattr(self, k), getattr(other, k)) for k in ("face", "at", "count"))
+    def equals(self, other: Hits) -> bool:
+        return all(np.array_equal(getattr(self, k), getattr(other, k)) for k in ("face", "values", "count"))
 
 
 def rays(count: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
@@ -66,12 +68,12 @@ def test_the_first_face_along_a_ray_matches_float64() -> None:
     np.testing.assert_array_equal(actual.face[clear], first[clear])
     np.testing.assert_array_equal(actual.count[clear], np.isfinite(t).sum(axis=1)[clear])
     hit = clear & (first >= 0)
-    np.testing.assert_allclose(actual.at[hit, 0], t.min(axis=1)[hit], rtol=1e-4)
-    np.testing.assert_array_equal(actual.at[hit, 3], -np.sign(cosine[hit, first[hit]]))
+    np.testing.assert_allclose(actual.values[hit, 0], t.min(axis=1)[hit], rtol=1e-4)
+    np.testing.assert_array_equal(actual.values[hit, 3], -np.sign(cosine[hit, first[hit]]))
     corners = points[faces[first[hit]]].astype(np.float64)
-    u, v = actual.at[hit, 1, None], actual.at[hit, 2, None]
+    u, v = actual.values[hit, 1, None], actual.values[hit, 2, None]
     hit_points = corners[:, 0] * u + corners[:, 1] * v + corners[:, 2] * (1 - u - v)
-    np.testing.assert_allclose(hit_points, start[hit] + dir[hit] * actual.at[hit, :1], atol=1e-3)
+    np.testing.assert_allclose(hit_points, start[hit] + dir[hit] * actual.values[hit, :1], atol=1e-3)
 
 
 @pytest.mark.slow
@@ -83,7 +85,7 @@ def test_ray_queries_do_not_depend_on_tree_or_block() -> None:
     assert ((expected.face < 150) | (expected.face >= 150)).all() and expected.face.max() < 150
     for constructor, leaf, block in (("median", 1, 1), ("lbvh", 3, 32), ("cubql", 8, 100)):
         mesh = mesh_of(points, faces, bvh_constructor=constructor, bvh_leaf_size=leaf)
-        assert Hits(mesh, start, dir, block_dim=block).same(expected)
+        assert Hits(mesh, start, dir, block_dim=block).equals(expected)
 
 
 @pytest.mark.parametrize("bumps", [0.0, 0.3])
@@ -103,7 +105,7 @@ def test_rays_from_inside_hit_a_closed_mesh_once(bumps: float, scale: float) -> 
         start = start.astype(np.float32)
         actual = Hits(mesh_of(points, faces), start, dir - start)
         assert actual.count.tolist() == [1] * len(dir)
-        assert (actual.face >= 0).all() and (actual.at[:, 3] < 0).all()
+        assert (actual.face >= 0).all() and (actual.values[:, 3] < 0).all()
 
 
 @pytest.mark.parametrize(("scale", "length"), [(0, -100), (0, -60), (0, 100), (-40, -60), (40, 60), (40, 10)])
@@ -122,7 +124,9 @@ def test_hits_do_not_depend_on_the_scale_of_meshes_and_directions(scale: int, le
     actual = Hits(mesh_of(points * larger, faces), start * larger, dir * longer, far=float("inf"))
     np.testing.assert_array_equal(actual.face, expected.face)
     np.testing.assert_array_equal(actual.count, expected.count)
-    np.testing.assert_allclose(actual.at[:, 0], expected.at[:, 0] * 2.0 ** (scale - length), rtol=1e-6)
+    np.testing.assert_allclose(
+        actual.values[:, 0], expected.values[:, 0] * 2.0 ** (scale - length), rtol=1e-6
+    )
 
 
 def test_rays_along_a_grid_hit_its_faces_once() -> None:
@@ -139,13 +143,13 @@ def test_rays_along_a_grid_hit_its_faces_once() -> None:
     )
     faces = np.concatenate([np.stack([a, b, c], 1), np.stack([a, c, d], 1)]).astype(np.int32)
     x, y = np.meshgrid(np.arange(1, 4 * n) / (4 * n), np.arange(1, 4 * n) / (4 * n))
-    for turn in range(3):
-        for down in (1.0, -1.0):
-            start = np.stack([x, y, 0 * x + down], axis=2).reshape(-1, 3)
-            dir = np.tile([0.0, 0.0, -down], (len(start), 1))
-            mesh = mesh_of(np.roll(points, turn, axis=1), faces)
-            actual = Hits(mesh, np.roll(start, turn, axis=1), np.roll(dir, turn, axis=1))
-            assert actual.count.tolist() == [1] * len(start) and (actual.at[:, 0] == 1).all()
+    for shift in range(3):
+        for side in (1.0, -1.0):
+            start = np.stack([x, y, 0 * x + side], axis=2).reshape(-1, 3)
+            dir = np.tile([0.0, 0.0, -side], (len(start), 1))
+            mesh = mesh_of(np.roll(points, shift, axis=1), faces)
+            actual = Hits(mesh, np.roll(start, shift, axis=1), np.roll(dir, shift, axis=1))
+            assert actual.count.tolist() == [1] * len(start) and (actual.values[:, 0] == 1).all()
 
 
 def test_ray_queries_find_no_face_beyond_their_length() -> None:
@@ -153,7 +157,7 @@ def test_ray_queries_find_no_face_beyond_their_length() -> None:
     start, dir = np.float32([[0.2, 0.2, 0]] * 3), np.float32([[0, 0, 2], [0, 0, 0.5], [0, 0, -1]])
     actual = Hits(mesh_of(points, faces), start, dir, far=1.0)
     assert actual.face.tolist() == [0, -1, -1] and actual.count.tolist() == [1, 1, 0]
-    assert actual.at[0, 0] == 0.5
+    assert actual.values[0, 0] == 0.5
 
 
 def test_faces_without_area_or_with_nan_are_not_hit() -> None:
@@ -165,8 +169,8 @@ def test_faces_without_area_or_with_nan_are_not_hit() -> None:
     )
     actual = Hits(mesh_of(points, faces), start, dir)
     assert actual.face[0] == 4 and actual.face[3] == -1 and set(actual.face[1:3].tolist()) <= {-1, 4}
-    nothing = Hits(mesh_of(points, faces), np.full((2, 3), np.nan), dir[:2])
-    assert nothing.face.tolist() == [-1, -1]
+    nan_hits = Hits(mesh_of(points, faces), np.full((2, 3), np.nan), dir[:2])
+    assert nan_hits.face.tolist() == [-1, -1]
     assert Hits(mesh_of(points, faces), start, np.zeros((4, 3))).count.tolist() == [0] * 4
     assert Hits(mesh_of(np.zeros((0, 3)), np.zeros((0, 3))), start, dir).face.tolist() == [-1] * 4
 
@@ -194,9 +198,11 @@ def test_ray_queries_take_groups_typed_arguments_and_any_hits() -> None:
     tg.launch(any_and_groups, dim=100, inputs=[mesh, vectors(start), vectors(dir), 3, out])
     np.testing.assert_array_equal(out.numpy()[:, 3], Hits(mesh, start, dir).face >= 0)
     for g in range(3):
-        own = np.flatnonzero(groups_of_faces == g)
-        alone = Hits(mesh_of(points, faces[own]), start, dir).face
-        np.testing.assert_array_equal(out.numpy()[:, g], np.where(alone < 0, -1, own[alone]))
+        group_faces = np.flatnonzero(groups_of_faces == g)
+        group_hits = Hits(mesh_of(points, faces[group_faces]), start, dir).face
+        np.testing.assert_array_equal(
+            out.numpy()[:, g], np.where(group_hits < 0, -1, group_faces[group_hits])
+        )
 
 
 def test_rays_find_moved_points_after_a_refit() -> None:
@@ -207,9 +213,9 @@ def test_rays_find_moved_points_after_a_refit() -> None:
     mesh.points.assign(moved)
     mesh.refit()
     expected = Hits(mesh_of(moved, faces), start, dir)
-    assert Hits(mesh, start, dir).same(expected)
+    assert Hits(mesh, start, dir).equals(expected)
     mesh.points = vectors(points)
-    assert Hits(mesh, start, dir).same(Hits(mesh_of(points, faces), start, dir))
+    assert Hits(mesh, start, dir).equals(Hits(mesh_of(points, faces), start, dir))
 
 
 def test_wrong_arguments_of_a_mesh_are_refused() -> None:

@@ -64,8 +64,12 @@ def corners_of(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
 
 def queries(scene: np.ndarray, scale: np.float32, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Boxes around corners of the scene and elsewhere; the last one has a NaN."""
-    chosen = np.nan_to_num(scene.reshape(-1, 3))
-    low = chosen[rng.integers(0, len(chosen), QUERIES)] if len(chosen) else np.zeros((QUERIES, 3), np.float32)
+    corners = np.nan_to_num(scene.reshape(-1, 3))
+    low = (
+        corners[rng.integers(0, len(corners), QUERIES)]
+        if len(corners)
+        else np.zeros((QUERIES, 3), np.float32)
+    )
     low[::3] += rng.standard_normal(low[::3].shape).astype(np.float32) * scale
     high = low + rng.integers(0, 2, (QUERIES, 3)).astype(np.float32) * scale
     low[-1, 1] = np.nan
@@ -98,7 +102,7 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
     expected = (a <= last[:, None]).all(axis=2) & (b >= p).all(axis=2) & inside
     np.testing.assert_array_equal(actual.numpy(), expected)
     gap = np.where(inside, np.linalg.norm(np.maximum(np.maximum(a - p, p - b), 0), axis=2), np.inf)
-    is_nearest(near.numpy(), gap, np.abs(first).max(axis=1))
+    assert_nearest(near.numpy(), gap, np.abs(first).max(axis=1))
 
     mesh = mesh_of(scene.reshape(-1, 3), np.arange(3 * count, dtype=np.int32), bvh_leaf_size=tree[1])
     face, face_distance = tg.zeros(QUERIES, dtype=int), tg.zeros(QUERIES)
@@ -107,12 +111,12 @@ def test_boxes_and_faces_of_generated_scenes_match_float64(
     faces = np.arange(3 * count).reshape(-1, 3)
     gap = np.where(known, distances(np.nan_to_num(scene.reshape(-1, 3)), faces, np.nan_to_num(first)), np.inf)
     gap[np.isnan(first).any(axis=1)] = np.inf
-    is_nearest(face.numpy(), gap, np.abs(first).max(axis=1) + np.nan_to_num(np.abs(scene)).max(initial=0))
+    assert_nearest(face.numpy(), gap, np.abs(first).max(axis=1) + np.nan_to_num(np.abs(scene)).max(initial=0))
 
 
-def is_nearest(actual: np.ndarray, gap: np.ndarray, size: np.ndarray) -> None:
-    """Whether items of the smallest distance were found, up to rounding errors of coordinates of a size; -1 where all
-    distances are infinite or NaN."""
+def assert_nearest(actual: np.ndarray, gap: np.ndarray, size: np.ndarray) -> None:
+    """Check that queries found items of the smallest distance, up to rounding errors of coordinates of magnitude
+    `size`; -1 where all distances are infinite or NaN."""
     gap = np.where(np.isnan(gap), np.inf, gap)
     for k, row in enumerate(gap):
         least = row.min(initial=np.inf)

@@ -72,16 +72,16 @@ def test_arrays_of_wide_vectors_are_read_and_written(count: int, dtype: Any) -> 
 def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ended: list[str] = []
+    events: list[str] = []
     run = Compiled.launch
 
     def launched(*args: Any) -> None:
-        ended.append("launched")
+        events.append("launched")
         run(*args)
 
     def new_mesh() -> tg.Mesh:
         mesh = mesh_of(*sphere(1))
-        weakref.finalize(mesh, ended.append, "gone")
+        weakref.finalize(mesh, events.append, "deleted")
         return mesh
 
     v, mesh = vectors(np.ones((8, 3))), new_mesh()
@@ -89,7 +89,7 @@ def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
     arguments = [mesh, v, v]
     del mesh
     tg.launch(cast, 8, [arguments.pop(0), *arguments], [tg.zeros(8)])
-    assert ended == ["launched", "gone"]
+    assert events == ["launched", "deleted"]
 
 
 def test_boxes_are_tested_with_vector_instructions() -> None:

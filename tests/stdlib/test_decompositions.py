@@ -1,5 +1,5 @@
-"""Backward errors of decompositions and solutions within bounds that do not depend on the condition: matrices of many
-shapes, dtypes and kinds, in batches, shared memory and transposed views, in blocks of any size."""
+"""Backward errors of decompositions and solutions are within bounds that do not depend on the condition number:
+matrices of many shapes, dtypes and kinds, in batches, shared memory and transposed views, in blocks of any size."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from hypothesis import strategies as st
 
 import tegula as tg
 
-KINDS = ("random", "hilbert", "without rank", "equal", "graded", "zero")
+KINDS = ("random", "hilbert", "rank-deficient", "equal", "graded", "zero")
 
 
 def run(
-    name: str, tiles: list[np.ndarray], shapes: list[tuple[Any, ...]], use: dict[str, Any]
+    name: str, tiles: list[np.ndarray], shapes: list[tuple[Any, ...]], options: dict[str, Any]
 ) -> list[np.ndarray]:
-    """The results of a function on tiles. `shapes`: shape and dtype of each result. `use`: `block_dim`; `storage` of
-    the tiles; `transposed`: whether matrices are loaded transposed and given as views; constants of the function."""
-    constants = {key: x for key, x in use.items() if key not in ("block_dim", "storage", "transposed")}
+    """The results of a function on tiles. `shapes`: shape and dtype of each result. `options`: `block_dim`; `storage`
+    of the tiles; `transposed`: whether matrices are loaded transposed and passed as views; constants of the
+    function."""
+    constants = {key: x for key, x in options.items() if key not in ("block_dim", "storage", "transposed")}
     lines = list[str]()
     arrays = list[np.ndarray]()
     for k, x in enumerate(tiles):
-        transposed = use["transposed"] and x.ndim == 2
+        transposed = options["transposed"] and x.ndim == 2
         arrays.append(np.ascontiguousarray(x.T) if transposed else x)
-        loaded = f"tg.tile_load(a{k}, shape={arrays[-1].shape}, storage={use['storage']!r})"
-        lines.append(f"t{k} = {f'tg.tile_transpose({loaded})' if transposed else loaded}")
+        load = f"tg.tile_load(a{k}, shape={arrays[-1].shape}, storage={options['storage']!r})"
+        lines.append(f"t{k} = {f'tg.tile_transpose({load})' if transposed else load}")
     arguments = [*(f"t{k}" for k in range(len(tiles))), *(f"{key}={x!r}" for key, x in constants.items())]
     results = [f"r{k}" for k in range(len(shapes))]
     lines.append(f"{', '.join(results)} = tg.{name}({', '.join(arguments)})")
@@ -35,33 +36,33 @@ def run(
     outs = [np.full(shape, 7, dtype) for shape, dtype in shapes]
     parameters = [f"a{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(arrays)]
     parameters += [f"o{k}: tg.array{x.ndim}d[Any]" for k, x in enumerate(outs)]
-    text = f"def of_{name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
-    names: dict[str, Any] = {"tg": tg, "Any": Any}
-    exec(compile(text, f"<a call of {name}>", "exec"), names)
+    source = f"def call_{name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    namespace: dict[str, Any] = {"tg": tg, "Any": Any}
+    exec(compile(source, f"<a call of {name}>", "exec"), namespace)
     device_arrays = [tg.array(x) for x in (*arrays, *outs)]
-    kernel = tg.kernel(source=text)(names[f"of_{name}"])
-    tg.launch_tiled(kernel, dim=1, inputs=device_arrays, block_dim=use["block_dim"])
+    kernel = tg.kernel(source=source)(namespace[f"call_{name}"])
+    tg.launch_tiled(kernel, dim=1, inputs=device_arrays, block_dim=options["block_dim"])
     return [x.numpy() for x in device_arrays[len(arrays) :]]
 
 
 @st.composite
-def random_uses(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any, str]:
-    """A generator of numbers, an extent, the use of the function, a dtype and a kind of matrix."""
-    use = {
+def random_cases(draw: st.DrawFn) -> tuple[np.random.Generator, int, dict[str, Any], Any, str]:
+    """A random number generator, an extent, the options of `run`, a dtype and a kind of matrix."""
+    options = {
         "block_dim": draw(st.sampled_from((1, 32, 33, 64, 100, 256))),
         "storage": draw(st.sampled_from(("register", "shared"))),
         "transposed": draw(st.booleans()),
     }
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dtype = draw(st.sampled_from((np.float32, np.float64)))
-    return rng, draw(st.integers(1, 70)), use, dtype, draw(st.sampled_from(KINDS))
+    return rng, draw(st.integers(1, 70)), options, dtype, draw(st.sampled_from(KINDS))
 
 
 def matrix(rng: np.random.Generator, m: int, n: int, kind: str, dtype: Any) -> np.ndarray:
     """A matrix of a kind."""
     if kind == "hilbert":
         result = 1.0 / (np.arange(m)[:, None] + np.arange(n) + 1)
-    elif kind == "without rank":
+    elif kind == "rank-deficient":
         rank = max(1, min(m, n) // 2)
         result = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n))
     elif kind == "equal":
@@ -92,35 +93,37 @@ def lower_and_upper(lu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_cholesky(case: Any) -> None:
-    rng, n, use, dtype, kind = case
+    rng, n, options, dtype, kind = case
     a = definite(rng, n, kind, dtype)
-    unread = np.where(np.triu(np.ones((n, n)), 1) > 0, np.nan, a).astype(dtype)
-    lower, info = run("tile_cholesky", [unread], [((n, n), dtype), (1, np.int32)], {**use, "info": True})
+    with_nan_above = np.where(np.triu(np.ones((n, n)), 1) > 0, np.nan, a).astype(dtype)
+    lower, info = run(
+        "tile_cholesky", [with_nan_above], [((n, n), dtype), (1, np.int32)], {**options, "info": True}
+    )
     assert info[0] == 0 and not np.triu(lower, 1).any()
     wide = lower.astype(np.float64)
     assert_bounded(np.abs(a - wide @ wide.T), (n + 4) * np.finfo(dtype).eps * (np.abs(wide) @ np.abs(wide).T))
 
 
 def check_solves(case: Any) -> None:
-    rng, n, use, dtype, _ = case
+    rng, n, options, dtype, _ = case
     lower = np.tril(rng.uniform(-1, 1, (n, n)), -1) / max(1, n**0.5) + np.eye(n) * rng.uniform(0.5, 2, n)
     lower, y = lower.astype(dtype), rng.standard_normal((n, 3)).astype(dtype)
-    (z,) = run("tile_lower_solve", [lower, y], [((n, 3), dtype)], use)
+    (z,) = run("tile_lower_solve", [lower, y], [((n, 3), dtype)], options)
     bound = (n + 4) * np.finfo(dtype).eps
     assert_bounded(
         np.abs(y - lower @ z.astype(np.float64)), bound * (np.abs(lower) @ np.abs(z.astype(np.float64)))
     )
     upper = np.ascontiguousarray(lower.T)
-    (x,) = run("tile_upper_solve", [upper, y[:, 0].copy()], [(n, dtype)], use)
+    (x,) = run("tile_upper_solve", [upper, y[:, 0].copy()], [(n, dtype)], options)
     assert_bounded(
         np.abs(y[:, 0] - upper @ x.astype(np.float64)), bound * (np.abs(upper) @ np.abs(x.astype(np.float64)))
     )
 
 
 def check_lu(case: Any) -> None:
-    rng, n, use, dtype, kind = case
+    rng, n, options, dtype, kind = case
     a = matrix(rng, n, n, kind, dtype)
-    lu, piv = run("tile_lu", [a], [((n, n), dtype), (n, np.int32)], use)
+    lu, piv = run("tile_lu", [a], [((n, n), dtype), (n, np.int32)], options)
     lower, upper = lower_and_upper(lu.astype(np.float64))
     assert np.abs(lower).max() <= 1 and np.all(piv >= np.arange(n))
     order = np.arange(n)
@@ -132,9 +135,9 @@ def check_lu(case: Any) -> None:
 
 
 def check_solve(case: Any) -> None:
-    rng, n, use, dtype, _ = case
+    rng, n, options, dtype, _ = case
     a, y = matrix(rng, n, n, "random", dtype), rng.standard_normal((n, 3)).astype(dtype)
-    x = run("tile_solve", [a, y], [((n, 3), dtype)], use)[0].astype(np.float64)
+    x = run("tile_solve", [a, y], [((n, 3), dtype)], options)[0].astype(np.float64)
     largest = np.linalg.norm(a.astype(np.float64), 2) * np.linalg.norm(x, axis=0)
     assert_bounded(np.linalg.norm(y - a @ x, axis=0), 8 * n * np.finfo(dtype).eps * largest)
 
@@ -144,10 +147,10 @@ def orthonormal(q: np.ndarray, n: int, eps: float) -> None:
 
 
 def check_qr(case: Any) -> None:
-    rng, n, use, dtype, kind = case
+    rng, n, options, dtype, kind = case
     m = n + int(rng.integers(0, 20))
     a = matrix(rng, m, n, kind, dtype)
-    q, r = (x.astype(np.float64) for x in run("tile_qr", [a], [((m, n), dtype), ((n, n), dtype)], use))
+    q, r = (x.astype(np.float64) for x in run("tile_qr", [a], [((m, n), dtype), ((n, n), dtype)], options))
     eps = float(np.finfo(dtype).eps)
     orthonormal(q, m, eps)
     assert not np.tril(r, -1).any() and np.all(np.diagonal(r) >= 0)
@@ -155,11 +158,11 @@ def check_qr(case: Any) -> None:
 
 
 def check_eigh(case: Any) -> None:
-    rng, n, use, dtype, kind = case
+    rng, n, options, dtype, kind = case
     a = matrix(rng, n, n, kind, np.float64)
     a = ((a + a.T) / 2).astype(dtype)
     results = [(n, dtype), ((n, n), dtype), (1, np.int32)]
-    w, v, info = run("tile_eigh", [a], results, {**use, "info": True})
+    w, v, info = run("tile_eigh", [a], results, {**options, "info": True})
     assert info[0] == 0 and np.all(np.diff(w) >= 0)
     assert np.all(v[np.abs(v).argmax(0), np.arange(n)] > 0)
     wide, eps = v.astype(np.float64), float(np.finfo(dtype).eps)
@@ -170,12 +173,12 @@ def check_eigh(case: Any) -> None:
 
 
 def check_svd(case: Any) -> None:
-    rng, n, use, dtype, kind = case
+    rng, n, options, dtype, kind = case
     m = max(1, n + int(rng.integers(-15, 15)))
     k = min(m, n)
     a = matrix(rng, m, n, kind, dtype)
     results = [((m, k), dtype), (k, dtype), ((k, n), dtype), (1, np.int32)]
-    u, s, vt, info = run("tile_svd", [a], results, {**use, "info": True})
+    u, s, vt, info = run("tile_svd", [a], results, {**options, "info": True})
     assert info[0] == 0 and np.all(np.diff(s) <= 0) and np.all(s >= 0)
     u, vt, eps = u.astype(np.float64), vt.astype(np.float64), float(np.finfo(dtype).eps)
     orthonormal(u, max(m, n), eps)
@@ -192,7 +195,7 @@ CHECKS = (check_cholesky, check_solves, check_lu, check_solve, check_qr, check_e
 @pytest.mark.machine_code
 @pytest.mark.parametrize("check", CHECKS)
 @settings(max_examples=60, deadline=None)
-@given(case=random_uses())
+@given(case=random_cases())
 def test_backward_errors_of_decompositions_are_within_bounds(check: Any, case: Any) -> None:
     check(case)
 
@@ -205,8 +208,8 @@ def test_backward_errors_of_decompositions_are_within_bounds(check: Any, case: A
 def test_backward_errors_of_each_kind_of_matrix_are_within_bounds(
     check: Any, kind: str, block_dim: int
 ) -> None:
-    use = {"block_dim": block_dim, "storage": "register", "transposed": True}
-    check((np.random.default_rng(7), 19, use, np.float32, kind))
+    options = {"block_dim": block_dim, "storage": "register", "transposed": True}
+    check((np.random.default_rng(7), 19, options, np.float32, kind))
 
 
 def graded(rng: np.random.Generator, n: int, is_ascending: bool) -> np.ndarray:
@@ -253,11 +256,11 @@ RESULTS: dict[str, Any] = {
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_nan_or_an_infinity_makes_all_results_nan(name: str, block_dim: int) -> None:
     n = 6
-    use = {"block_dim": block_dim, "storage": "register", "transposed": False}
-    for value, at in ((np.nan, (5, 5)), (np.inf, (3, 0)), (-np.inf, (4, 2))):
+    options = {"block_dim": block_dim, "storage": "register", "transposed": False}
+    for value, position in ((np.nan, (5, 5)), (np.inf, (3, 0)), (-np.inf, (4, 2))):
         a = np.random.default_rng(1).standard_normal((n, n)).astype(np.float32)
-        a[at] = value
-        for x in run(name, [a], RESULTS[name](n), use):
+        a[position] = value
+        for x in run(name, [a], RESULTS[name](n), options):
             upper = np.triu(np.ones(x.shape, bool)) if name == "tile_qr" else np.ones(x.shape, bool)
             assert np.isnan(x[upper]).all()
 
@@ -265,7 +268,7 @@ def test_a_nan_or_an_infinity_makes_all_results_nan(name: str, block_dim: int) -
 @pytest.mark.slow(every=1)
 @pytest.mark.machine_code
 def test_graded_matrices_of_128_columns_converge() -> None:
-    """The first eigenvalue takes more than 30 iterations, all together take 1.4 for each."""
+    """The first eigenvalue takes more than 30 iterations; the average is 1.4."""
     rng, n = np.random.default_rng(128), 128
     a = rng.standard_normal((n, n)) * np.logspace(0, -12, n)
     a = np.stack([a + a.T, (a + a.T)[::-1, ::-1]]).astype(np.float32)

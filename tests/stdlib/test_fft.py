@@ -16,7 +16,7 @@ LONG_LENGTHS = (256, 343, 500, 512, 625, 1000, 1009, 1024, 1155, 1331, 2039, 204
 
 
 def bound(n: int, dtype: Any) -> float:
-    """The largest error in the L2 norm, relative to the norm of the result."""
+    """The maximum error in the L2 norm, relative to the norm of the result."""
     per_stage = 0.2 if is_smooth(n) else 0.35
     return float(np.finfo(dtype).eps) * max(per_stage * log2(n) if n > 1 else 0.0, 1.0)
 
@@ -39,13 +39,13 @@ def transformed(x: np.ndarray, block_dim: int, inverse: bool = False) -> np.ndar
     return y.numpy().astype(np.float64).view(np.complex128)[..., 0]
 
 
-def check(n: int, kind: Any, block_dim: int, rows: int, inverse: bool = False) -> None:
+def check(n: int, dtype: Any, block_dim: int, rows: int, inverse: bool = False) -> None:
     rng = np.random.default_rng(n)
-    x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(kind)
+    x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(dtype)
     extended = x.astype(np.clongdouble)
     expected = np.fft.ifft(extended, norm="forward") if inverse else np.fft.fft(extended)
     relative_error = np.linalg.norm(transformed(x, block_dim, inverse) - expected) / np.linalg.norm(expected)
-    assert relative_error <= bound(n, kind), f"{relative_error / bound(n, kind):.2f} of the bound"
+    assert relative_error <= bound(n, dtype), f"{relative_error / bound(n, dtype):.2f} of the bound"
 
 
 @pytest.mark.machine_code
@@ -56,13 +56,15 @@ def test_errors_of_fourier_transforms_are_within_bounds(n: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.machine_code
-@pytest.mark.parametrize("kind", (np.complex64, np.complex128))
+@pytest.mark.parametrize("dtype", (np.complex64, np.complex128))
 @pytest.mark.parametrize("n", (*LENGTHS, *LONG_LENGTHS))
-def test_errors_of_fourier_transforms_of_many_lengths_are_within_bounds(n: int, kind: Any) -> None:
+def test_errors_of_fourier_transforms_of_many_lengths_are_within_bounds(n: int, dtype: Any) -> None:
     block_dim = (1, 32, 33, 64, 96, 128, 256)[n % 7]
-    check(n, kind, block_dim, 1 + n % 3, inverse=n % 2 == 0)
+    check(n, dtype, block_dim, 1 + n % 3, inverse=n % 2 == 0)
 
 
 def test_fourier_transforms_of_lengths_without_tables_are_refused() -> None:
-    with pytest.raises(E.OutOfRange, match="a transform of length 65537, by transforms of length 138240"):
+    with pytest.raises(
+        E.OutOfRange, match="a transform of length 65537, by transforms of length 138240, exceeds the limit"
+    ):
         transformed(np.ones((1, 65537), np.complex64), 32)

@@ -13,12 +13,12 @@ from functools import partial
 from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value
 from tegula.layout import (
     Layout,
-    everywhere,
     fma_result,
     mma_result,
     over_grid,
     over_lanes,
     over_some_lanes,
+    replicated,
     wgmma_result,
     wgmma_transposed,
 )
@@ -204,7 +204,7 @@ def _of_line(line: Line) -> Callable[[Layout], Layout]:
 def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges, lanes: int) -> Layout:
     threads = group.group.threads
     if group.size == 1:
-        return everywhere(group.shape, threads)
+        return replicated(group.shape, threads)
     for op in group.makers:
         natural = _required_layout(op, group)
         if natural is not None:

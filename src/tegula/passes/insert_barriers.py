@@ -17,7 +17,7 @@ from typing import TypeAlias
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, MemoryFence, Op, Region, Value, root
-from tegula.layout import Layout, taking_part
+from tegula.layout import Layout, canonical_distribution
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
 from tegula.ops.events import left_in_flight, stays_in_flight
@@ -335,7 +335,9 @@ def _is_same_thread(a: BarrierAccess, b: BarrierAccess) -> bool:
     other thread accesses them."""
     if a.layout is None or b.layout is None:
         return False
-    return taking_part(a.layout, a.kind != "read") == taking_part(b.layout, b.kind != "read")
+    return canonical_distribution(a.layout, a.kind != "read") == canonical_distribution(
+        b.layout, b.kind != "read"
+    )
 
 
 def _access_own_parts(a: BarrierAccess, b: BarrierAccess) -> bool:

@@ -37,14 +37,14 @@ class Structure(ABC):
     def enter(self, kind: int, device: Device) -> None:
         """Take an id for a structure of a kind on a device."""
         self.device, self.version = device, 0
-        self.id = SLOTS_IN_USE.take(kind, device_number(device))
+        self.id = SLOTS_IN_USE.allocate(kind, device_number(device))
         LIVE[self.id] = self
 
     def __del__(self) -> None:
         id = getattr(self, "id", None)
         if id is not None:
             clear_table_entry(self.device, id)
-            SLOTS_IN_USE.give_back(id)
+            SLOTS_IN_USE.release(id)
 
     @abstractmethod
     def words(self) -> list[int]:

@@ -15,14 +15,14 @@ M, N, ONE = Extent("M"), Extent("N"), 1
 def _tile_bidiagonal(
     a: Tile[Real, M, N],
 ) -> tuple[Tile[Real, N], Tile[Real, N], Tile[Real, M, N], Tile[Real, N, N]]:
-    """The Householder reduction of a matrix with at least as many rows as columns to an upper bidiagonal one, u.T @ a @
-    v: its diagonal, the elements above the diagonal, of which element k is in column k, and u and v."""
+    """Reduces a matrix with M >= N to the upper bidiagonal matrix u.T @ a @ v by Householder reflections. Returns the
+    diagonal, the superdiagonal, whose element k is in column k, u and v."""
     m, n = a.shape
     row_index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     matrix = tg.copy(a)
-    # Row k of `left` and of `right` is the normal of a mirror of columns and of rows.
-    left, right = (
+    # Row k of `left_reflectors` (`right_reflectors`) is the Householder vector that eliminates column (row) k.
+    left_reflectors, right_reflectors = (
         tg.tile_zeros(shape=(n, m), dtype=type(one)),
         tg.tile_zeros(shape=(n, n), dtype=type(one)),
     )
@@ -34,28 +34,34 @@ def _tile_bidiagonal(
     )
     for k in range(n):
         column = tg.where(row_index >= k, matrix[:, k], zero)
-        square, head = tg.tile_sum(column * column)[0], matrix[k, k]
-        reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
+        squared_norm, head = tg.tile_sum(column * column)[0], matrix[k, k]
+        reflected, scale = (
+            tg._tile_reflected(squared_norm, head),
+            tg._tile_reflection_scale(squared_norm, head),
+        )
         diagonal[k], left_scales[k] = reflected, scale
-        left[k, :] = tg.where(row_index == k, column - reflected, column)
-        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        left_reflectors[k, :] = tg.where(row_index == k, column - reflected, column)
+        inner_products = tg.tile_zeros(shape=n, dtype=type(one))
         for j in range(k, m):
-            inner = inner + matrix[j, :] * left[k, j]
-        inner = inner * scale
+            inner_products = inner_products + matrix[j, :] * left_reflectors[k, j]
+        inner_products = inner_products * scale
         for j in range(k, m):
-            matrix[j, :] = matrix[j, :] - inner * left[k, j]
+            matrix[j, :] = matrix[j, :] - inner_products * left_reflectors[k, j]
         if k < n - 1:
             row = tg.where(column_index > k, matrix[k, :], zero)
-            square, head = tg.tile_sum(row * row)[0], matrix[k, k + 1]
-            reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
+            squared_norm, head = tg.tile_sum(row * row)[0], matrix[k, k + 1]
+            reflected, scale = (
+                tg._tile_reflected(squared_norm, head),
+                tg._tile_reflection_scale(squared_norm, head),
+            )
             superdiagonal[k + 1], right_scales[k] = reflected, scale
-            normal = tg.where(column_index == k + 1, row - reflected, row)
-            right[k, :] = normal
+            reflector = tg.where(column_index == k + 1, row - reflected, row)
+            right_reflectors[k, :] = reflector
             for j in range(k + 1, m):
-                line = matrix[j, :]
-                matrix[j, :] = line - normal * (scale * tg.tile_sum(line * normal)[0])
-    u = tg._tile_product_of_reflections(left, left_scales)
-    v = tg._tile_product_of_reflections(right, right_scales)
+                matrix_row = matrix[j, :]
+                matrix[j, :] = matrix_row - reflector * (scale * tg.tile_sum(matrix_row * reflector)[0])
+    u = tg._tile_product_of_reflections(left_reflectors, left_scales)
+    v = tg._tile_product_of_reflections(right_reflectors, right_scales)
     return diagonal, superdiagonal, u, v
 
 
@@ -63,9 +69,9 @@ def _tile_bidiagonal(
 def _tile_bidiagonal_svd(
     d: Tile[Real, N], e: Tile[Real, N], u: Tile[Real, M, N], v: Tile[Real, N, N], width: constexpr[int]
 ) -> tuple[Tile[Real, N], Tile[Real, N, M], Tile[Real, N, N], Tile[int32, ONE]]:
-    """The singular values of an upper bidiagonal matrix, with signs, by QR iterations with implicit shifts; the columns
-    of `u` and `v`, rotated like the matrix, as rows; and whether a singular value did not converge. `d`: the diagonal;
-    `e`: the elements above the diagonal, of which element k is in column k."""
+    """The singular values of an upper bidiagonal matrix, with signs, by QR iterations with implicit shifts; the rotated
+    columns of `u` and of `v`, as rows; and 1 if a singular value did not converge, else 0. `d`: the diagonal; `e`: the
+    superdiagonal, whose element k is in column k."""
     m, n = u.shape
     one, zero = type(d[0])(1.0), type(d[0])(0.0)
     diagonal, superdiagonal = tg.copy(d), tg.copy(e)
@@ -78,25 +84,25 @@ def _tile_bidiagonal_svd(
     right = tg.copy(tg._tile_chunks(tg.tile_transpose(v), tg.static(min(width, n))))
     tiny = tg._tile_tiny(one)
     epsilon = tg._tile_epsilon(one)
-    least = epsilon * epsilon * tg.tile_max(tg.max(tg.abs(d), tg.abs(e)))[0]
+    negligible = epsilon * epsilon * tg.tile_max(tg.max(tg.abs(d), tg.abs(e)))[0]
     step, max_steps = 0, tg.static(MAX_STEPS * n)
-    for done in range(n - 1):
-        last = n - 1 - done
+    for converged in range(n - 1):
+        last = n - 1 - converged
         while (
             not tg.abs(superdiagonal[last])
-            <= epsilon * (tg.abs(diagonal[last]) + tg.abs(diagonal[last - 1])) + least
+            <= epsilon * (tg.abs(diagonal[last]) + tg.abs(diagonal[last - 1])) + negligible
         ) and step < max_steps:
-            # The block of the matrix that has no 0 above the diagonal begins at `first`.
+            # `first`: the first column of the unreduced block that ends at `last`, whose superdiagonal has no 0.
             first, x = 0, diagonal[0]
             smallest, largest = tg.abs(x), tg.abs(x)
             for k in range(1, last):
                 value, previous = tg.abs(diagonal[k]), tg.abs(diagonal[k - 1])
-                is_first = tg.abs(superdiagonal[k]) <= epsilon * (value + previous) + least
+                is_first = tg.abs(superdiagonal[k]) <= epsilon * (value + previous) + negligible
                 first, x = tg.where(is_first, k, first), tg.where(is_first, diagonal[k], x)
                 smallest = tg.where(is_first, value, tg.min(smallest, value))
                 largest = tg.where(is_first, value, tg.max(largest, value))
             z = diagonal[last]
-            # A singular block gets the shift 0. Other blocks get Wilkinson's shift of the product with the transpose.
+            # The shift is 0 for a singular block, else Wilkinson's shift of block.T @ block.
             smallest, largest = tg.min(smallest, tg.abs(z)), tg.max(largest, tg.abs(z))
             is_singular = smallest <= epsilon * largest
             y, h = diagonal[last - 1], superdiagonal[last]
@@ -105,23 +111,24 @@ def _tile_bidiagonal_svd(
             r = tg.sqrt(f * f + one)
             f = ((x - z) * (x + z) + h * (y / (f + tg.where(f < zero, -r, r)) - h)) / x
             f = tg.where(is_singular, x, f)
-            # The rotation of columns k and k + 1 makes an element below the diagonal, which a rotation of rows removes.
+            # The rotation of columns k and k + 1 creates a bulge below the diagonal, which a rotation of rows
+            # eliminates.
             c, s, current = one, one, diagonal[0]
             for k in range(last):
                 is_active = k >= first
                 between, below = c * superdiagonal[k + 1], diagonal[k + 1]
                 g = s * superdiagonal[k + 1]
-                square = f * f + g * g
-                is_null = square <= tiny
-                length = tg.sqrt(tg.where(is_null, one, square))
+                squared_length = f * f + g * g
+                is_null = squared_length <= tiny
+                length = tg.sqrt(tg.where(is_null, one, squared_length))
                 right_c, right_s = tg.where(is_null, one, f / length), tg.where(is_null, zero, g / length)
                 length = tg.where(is_null, f, length)
                 superdiagonal[k] = tg.where(is_active, tg.where(k == first, zero, length), superdiagonal[k])
                 f_row, g_row = right_c * current + right_s * between, right_s * below
                 between, below_row = right_c * between - right_s * current, right_c * below
-                square = f_row * f_row + g_row * g_row
-                is_null = square <= tiny
-                length = tg.sqrt(tg.where(is_null, one, square))
+                squared_length = f_row * f_row + g_row * g_row
+                is_null = squared_length <= tiny
+                length = tg.sqrt(tg.where(is_null, one, squared_length))
                 left_c, left_s = (
                     tg.where(is_null, one, f_row / length),
                     tg.where(is_null, zero, g_row / length),

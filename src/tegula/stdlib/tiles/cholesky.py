@@ -50,9 +50,9 @@ def tile_cholesky(
     ...
 
 
-def copies(n: int) -> int:
-    """The number of copies of a step in the loop over the columns of a slot. Copies save instructions, but more of them
-    than the instruction cache holds take longer to run."""
+def unroll_factor(n: int) -> int:
+    """The unroll factor of the loop over the columns of a slot. Unrolling saves instructions, but a loop body larger
+    than the instruction cache runs slower."""
     return ROWS if n <= WARP else 1
 
 
@@ -63,8 +63,9 @@ def fits_grid(n: int, group: int, dtype: DType) -> bool:
 
 @tile_cholesky.program(when=lambda N, fill_mode, group: N > NARROW and group == 1 and fill_mode == "lower")
 def lower_by_one_thread(a):
-    """Factors NARROW columns at a time: subtracts the product of the columns on the left, then each column from the
-    columns on its right. Only the lower triangle and the diagonal blocks are computed."""
+    """Factors NARROW columns at a time: first subtracts the product of the factored columns on the left, then subtracts
+    multiples of each column from the columns on its right. Only the lower triangle and the diagonal blocks are
+    computed."""
     n = a.shape[0]
     factor = tg.tile_zeros(shape=(n, n), dtype=type(a[0, 0]))
     for p in tg.static(range(0, n, NARROW)):
@@ -100,9 +101,9 @@ def lower_on_grid(a):
 @cooperative
 def _tile_cholesky_on_grid(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, ONE]]:
     """The lower factor in the registers of a warp. Lane (i, j) of a grid of 4 x 8 holds rows i, i + 4, .. and columns
-    j, j + 8, .., of which only elements that may be below the diagonal are read and computed. In step k each lane gets
-    the elements of column k in its rows and in its columns by shuffles. Steps beyond the matrix change only elements
-    beyond the matrix."""
+    j, j + 8, ..; slots that lie above the diagonal in all lanes are neither read nor computed. In step k each lane
+    receives the elements of column k for its rows and its columns by shuffles. Steps beyond the matrix change only
+    padding."""
     n, lane = a.shape[0], tg.group_lane()
     row, column = lane // COLUMNS, lane % COLUMNS
     rows, columns = tg.static(-(-n // ROWS)), tg.static(-(-n // COLUMNS))
@@ -111,9 +112,9 @@ def _tile_cholesky_on_grid(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[
     one, zero = type(x[0, 0])(1.0), type(x[0, 0])(0.0)
     for row_slot in tg.unrolled(rows):
         column_slot = row_slot // 2
-        for first_step in tg._rolled(tg.static(ROWS // copies(n))):
-            for step_in_body in tg.unrolled(tg.static(copies(n))):
-                step = first_step * tg.static(copies(n)) + step_in_body
+        for first_step in tg._rolled(tg.static(ROWS // unroll_factor(n))):
+            for step_in_body in tg.unrolled(tg.static(unroll_factor(n))):
+                step = first_step * tg.static(unroll_factor(n)) + step_in_body
                 k = row_slot % 2 * ROWS + step
                 d = tg.lane_shuffle(x[row_slot, column_slot], step * COLUMNS + k)
                 pivot, inverse = tg._tile_root_of_pivot(d)
@@ -248,16 +249,16 @@ def adjoint(result, grad, fill_mode):
 
 @tile_cholesky.reference
 def reference(a, fill_mode="lower", info=False):
-    read = a if fill_mode == "lower" else np.swapaxes(a, -1, -2)
+    triangle = a if fill_mode == "lower" else np.swapaxes(a, -1, -2)
     factor = np.zeros_like(a)
     for k in range(a.shape[-1]):
         row = factor[..., k, :k]
-        d = read[..., k, k] - (row * row).sum(-1)
+        d = triangle[..., k, k] - (row * row).sum(-1)
         factor[..., k, k] = np.sqrt(np.where(d > 0, d, nan))
-        below = read[..., k + 1 :, k] - np.einsum("...ij,...j->...i", factor[..., k + 1 :, :k], row)
+        below = triangle[..., k + 1 :, k] - np.einsum("...ij,...j->...i", factor[..., k + 1 :, :k], row)
         factor[..., k + 1 :, k] = below / factor[..., k, k, None]
-    bad = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1))
-    first = np.where(bad.any(-1), bad.argmax(-1) + 1, 0).astype(np.int32)[..., None]
+    is_nan = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1))
+    first = np.where(is_nan.any(-1), is_nan.argmax(-1) + 1, 0).astype(np.int32)[..., None]
     return (factor if fill_mode == "lower" else np.swapaxes(factor, -1, -2)), first
 
 
@@ -272,9 +273,9 @@ def positive_definite(rng: np.random.Generator, *shape: int) -> np.ndarray:
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 2, 5, 16):
         yield Sample(positive_definite(rng, n, n).astype(np.float32), differentiable=n == 5)
-    unread = positive_definite(rng, 6, 6) + np.triu(np.full((6, 6), np.nan), 1)
-    yield Sample(unread)
-    yield Sample(unread.T, fill_mode="upper")
+    with_nan_above = positive_definite(rng, 6, 6) + np.triu(np.full((6, 6), np.nan), 1)
+    yield Sample(with_nan_above)
+    yield Sample(with_nan_above.T, fill_mode="upper")
     yield Sample(positive_definite(rng, 4, 4).astype(np.float32), "upper", differentiable=True)
     yield Sample(positive_definite(rng, 2, 3, 4, 4), differentiable=True)
     yield Sample(positive_definite(rng, 3, 3).astype(np.float16))

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lower_solve import factor, solve_reference
+from tegula.stdlib.tiles.lower_solve import solve_reference, triangular_factor
 
 N, R = Extent("N"), Extent("R", optional=True)
 FillMode = constexpr["lower", "upper"]
@@ -60,10 +60,14 @@ def reference(l, y, fill_mode="lower"):  # noqa: E741
 @tile_cholesky_solve.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 4, 16):
-        yield Sample(factor(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32))
-    yield Sample(factor(rng, 5, 5).T.copy(), rng.standard_normal((5, 2)), fill_mode="upper")
-    yield Sample(np.tril(factor(rng, 4, 4)), rng.standard_normal((4, 2)), differentiable=True)
-    yield Sample(np.tril(factor(rng, 3, 3)).T.copy(), rng.standard_normal(3), "upper", differentiable=True)
+        yield Sample(
+            triangular_factor(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32)
+        )
+    yield Sample(triangular_factor(rng, 5, 5).T.copy(), rng.standard_normal((5, 2)), fill_mode="upper")
+    yield Sample(np.tril(triangular_factor(rng, 4, 4)), rng.standard_normal((4, 2)), differentiable=True)
+    yield Sample(
+        np.tril(triangular_factor(rng, 3, 3)).T.copy(), rng.standard_normal(3), "upper", differentiable=True
+    )
     one = np.ones((3, 3), np.float32)
     yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
     yield Refused(

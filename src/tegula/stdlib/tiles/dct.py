@@ -40,16 +40,16 @@ def tile_dct(x: Tile[Number, *S]) -> Tile[Number, *S]:
     half, count = tg.static((n + 1) // 2), tg.static(rows * n)
     permuted = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
     for first in range(0, count, tg.group_present()):
-        number = first + lane
-        if number < count:
-            row, k = number // n, number % n
+        element = first + lane
+        if element < count:
+            row, k = element // n, element % n
             permuted[row, k] = matrix[row, 2 * k if k < half else 2 * (n - k) - 1]
     spectrum = tg.tile_rfft(permuted)
     result = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
     for first in range(0, count, tg.group_present()):
-        number = first + lane
-        if number < count:
-            row, k = number // n, number % n
+        element = first + lane
+        if element < count:
+            row, k = element // n, element % n
             z = spectrum[row, tg.min(k, n - k)]
             c, d = tg._tile_quarter_root(n, zero, k)
             result[row, k] = 2.0 * (z[0] * c - (z[1] if 2 * k <= n else -z[1]) * d)
@@ -87,20 +87,20 @@ def tile_idct(x: Tile[Number, *S]) -> Tile[Number, *S]:
     half, count = tg.static(n // 2 + 1), tg.static(rows * (n // 2 + 1))
     spectrum = tg.tile_empty(shape=(rows, half), dtype=type(tg.vector(zero, zero)), storage="shared")
     for first in range(0, count, tg.group_present()):
-        number = first + lane
-        if number < count:
-            row, k = number // half, number % half
+        element = first + lane
+        if element < count:
+            row, k = element // half, element % half
             a, b = matrix[row, k], tg.where(k > 0, matrix[row, (n - k) % n], zero)
             c, d = tg._tile_quarter_root(n, zero, k)
             spectrum[row, k] = tg.vector(a * c - b * d, -a * d - b * c)
-    mixed = tg.tile_irfft(spectrum, n)
+    permuted = tg.tile_irfft(spectrum, n)
     result = tg.tile_empty(shape=(rows, n), dtype=type(zero), storage="shared")
     total = tg.static(rows * n)
     for first in range(0, total, tg.group_present()):
-        number = first + lane
-        if number < total:
-            row, k = number // n, number % n
-            result[row, k] = mixed[row, k // 2 if k % 2 == 0 else n - 1 - k // 2]
+        element = first + lane
+        if element < total:
+            row, k = element // n, element % n
+            result[row, k] = permuted[row, k // 2 if k % 2 == 0 else n - 1 - k // 2]
     return tg.tile_reshape(result, shape)
 
 
@@ -120,12 +120,12 @@ def _tile_quarter_root(n, like, k):
 
 @part
 def _tile_scale_first(x, k, factor):
-    """A row with the first element multiplied by a factor."""
+    """x times a factor if k is 0, the first element of a row, else x."""
     return tg.where(k == 0, x * type(x)(factor), x)
 
 
 def dct_matrix(n: int) -> np.ndarray:
-    """The matrix of the transform of type II."""
+    """The (n, n) matrix of the transform of type II."""
     k, j = np.arange(n)[:, None], np.arange(n)
     return 2 * np.cos(np.pi * k * (2 * j + 1) / (2 * n))
 

@@ -36,8 +36,8 @@ def tile_eigh(
         type-mismatch: `a` is not a tile of square matrices of floats, or there is no such fill_mode.
     Gradient:
         with G, H the adjoints of w and v: K = v @ (diag(G) + F * (v.T @ H)) @ v.T, F[i, j] = 1 / (w[j] - w[i]), and 0
-        where the difference is within 8 * N units of rounding of the largest eigenvalue; the triangle of K + K.T that
-        is read, with half of its diagonal.
+        where the difference is at most 8 * N machine epsilons times the largest eigenvalue; the triangle of K + K.T
+        that is read, with half of its diagonal.
     Source:
         LAPACK sytrd, steqr: Householder reflections to a tridiagonal matrix, then QR iterations with implicit shifts.
     """
@@ -62,8 +62,8 @@ def _tile_eigh_by_chunks(
         rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a)
     )
     # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN is replaced by 0.
-    size = tg.tile_max(tg.abs(symmetric))[0]
-    scaled = symmetric / tg.where(size > zero, size, type(zero)(1.0))
+    largest = tg.tile_max(tg.abs(symmetric))[0]
+    scaled = symmetric / tg.where(largest > zero, largest, type(zero)(1.0))
     has_nan = tg.isnan(tg.tile_sum(scaled)[0])
     d, e, q = tg._tile_tridiagonal(tg.where(has_nan, zero, scaled))
     w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q, width)
@@ -72,7 +72,7 @@ def _tile_eigh_by_chunks(
     sign = tg.tile_reshape(tg._tile_positive_signs(v), (1, n))
     nan_if_failed = tg.where(is_failed, type(zero)(nan), zero)
     info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
-    return w[order] * size + nan_if_failed, v * sign + nan_if_failed, info
+    return w[order] * largest + nan_if_failed, v * sign + nan_if_failed, info
 
 
 @cooperative
@@ -91,12 +91,12 @@ def adjoint(result, grad, fill_mode):
     gaps = tg.tile_reshape(w, (1, n)) - tg.tile_reshape(w, (n, 1))
     guard = tg.static(8.0 * n) * tg._tile_epsilon(w[0]) * tg.tile_max(tg.abs(w))[0]
     transposed = tg.tile_transpose(v)
-    slopes = (transposed @ grad_v) * tg._tile_inverse_gaps(gaps, guard)
-    middle = tg.where(rows == columns, tg.tile_reshape(grad_w, (1, n)), slopes)
+    scaled = (transposed @ grad_v) * tg._tile_inverse_gaps(gaps, guard)
+    middle = tg.where(rows == columns, tg.tile_reshape(grad_w, (1, n)), scaled)
     k = v @ middle @ transposed
-    both = k + tg.tile_transpose(k)
-    read = rows > columns if fill_mode == "lower" else rows < columns
-    return tg.where(read, both, tg.where(rows == columns, 0.5 * both, 0.0))
+    symmetrised = k + tg.tile_transpose(k)
+    strict_triangle = rows > columns if fill_mode == "lower" else rows < columns
+    return tg.where(strict_triangle, symmetrised, tg.where(rows == columns, 0.5 * symmetrised, 0.0))
 
 
 @tile_eigh.reference
@@ -105,12 +105,12 @@ def reference(a, fill_mode="lower", info=False):
     w, v = np.full(a.shape[:-1], nan), np.full(a.shape, nan)
     failed = np.ones((*a.shape[:-2], 1), np.int32)
     triangle = np.tril(a) if fill_mode == "lower" else np.swapaxes(np.triu(a), -1, -2)
-    for at in np.ndindex(a.shape[:-2]):
-        if np.isfinite(triangle[at]).all():
-            w[at], v[at] = np.linalg.eigh(triangle[at])
-            largest = np.abs(v[at]).argmax(axis=0)
-            v[at] *= np.where(v[at][largest, np.arange(n)] < 0, -1.0, 1.0)
-            failed[at] = 0
+    for batch_index in np.ndindex(a.shape[:-2]):
+        if np.isfinite(triangle[batch_index]).all():
+            w[batch_index], v[batch_index] = np.linalg.eigh(triangle[batch_index])
+            largest = np.abs(v[batch_index]).argmax(axis=0)
+            v[batch_index] *= np.where(v[batch_index][largest, np.arange(n)] < 0, -1.0, 1.0)
+            failed[batch_index] = 0
     return w, v, failed
 
 
@@ -119,8 +119,8 @@ def symmetric(rng: np.random.Generator, *shape: int) -> np.ndarray:
     *batch, n = shape
     q, _ = np.linalg.qr(rng.standard_normal(shape))
     w = np.arange(n) - n / 3 + rng.uniform(-0.2, 0.2, (*batch, n))[..., 0, :]
-    made = q * w[..., None, :] @ np.swapaxes(q, -1, -2)
-    return np.tril(made) + np.triu(np.full((n, n), nan), 1)
+    matrices = q * w[..., None, :] @ np.swapaxes(q, -1, -2)
+    return np.tril(matrices) + np.triu(np.full((n, n), nan), 1)
 
 
 @tile_eigh.samples

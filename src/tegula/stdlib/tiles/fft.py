@@ -140,17 +140,17 @@ def _tile_with_length(x: Tile[Complex, M, N], length: constexpr[int]) -> Tile[Co
 
 @_tile_with_length.program(
     when=lambda M, N, length, group, partial: (
-        not partial and M == 1 and group % WARP == 0 and max(N, length) <= HELD * group
+        not partial and M == 1 and group % WARP == 0 and max(N, length) <= MAX_ELEMENTS * group
     )
 )
 def row_with_length(x, length):
-    """Each thread keeps its numbers, which are as far apart as there are threads."""
+    """Each thread keeps its elements in registers. Their distance is the number of threads."""
     n, zero = x.shape[1], type(x[0, 0][0])(0.0)
     grid = (tg.group_size(),)
     count = tg.static(-(-length // grid[0]))
-    numbers = tg.tile_reshape(x, (n,))
-    real_parts = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
-    imaginary_parts = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
+    elements = tg.tile_reshape(x, (n,))
+    real_parts = tg.tile_local(tg.tile_map(tg._tile_real_part, elements), grid)
+    imaginary_parts = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, elements), grid)
     re, im = tg.vector(zero, length=count), tg.vector(zero, length=count)
     for k in tg.unrolled(tg.static(min(count, real_parts.shape[0]))):
         re[k], im[k] = real_parts[k], imaginary_parts[k]
@@ -161,11 +161,14 @@ def row_with_length(x, length):
 
 
 def transform_length(n: int) -> int:
-    """The length of the transforms of Bluestein's algorithm; OutOfRange if there are no tables of this length."""
+    """The length of the Stockham transforms for a transform of length n: n if it is smooth, else the padded length of
+    Bluestein's algorithm. OutOfRange for lengths above MAX_LENGTH."""
     length = n if is_smooth(n) else padded_length(n)
     if length > MAX_LENGTH:
-        by = f", by transforms of length {length}," if length != n else ""
-        raise OutOfRange(None, what=f"a transform of length {n}{by} has more than {MAX_LENGTH} elements")
+        through = f", by transforms of length {length}," if length != n else ""
+        raise OutOfRange(
+            None, what=f"a transform of length {n}{through} exceeds the limit of {MAX_LENGTH} elements"
+        )
     return length
 
 
@@ -178,37 +181,38 @@ def _tile_stage(
     swap_input: Flag,
     swap_output: Flag,
 ) -> Tile[Complex, P, Q]:
-    """A Stockham stage of transforms of length r * m * s: each of m * s butterflies reads r numbers with a stride of m
-    * s, multiplies its results by twiddle factors, and writes them with a stride of s. The numbers are in rows of s,
-    the results in rows of r * s. `swap_input`, `swap_output`: whether real and imaginary parts are exchanged before and
-    after the stage.
+    """A Stockham stage of transforms of length r * m * s: each of m * s butterflies reads r elements with a stride of m
+    * s, multiplies its results by twiddle factors, and writes them with a stride of s. The inputs are in rows of s
+    elements, the results in rows of r * s. `swap_input`, `swap_output`: whether real and imaginary parts are exchanged
+    before and after the stage.
 
-    Threads are distributed over the s consecutive results if there are enough of them, else over all butterflies of a
-    row, so that consecutive threads access consecutive elements; an outer loop covers the remaining butterflies."""
+    Threads are distributed over s consecutive results if s is at least the number of threads, else over all butterflies
+    of a row, so that consecutive threads access consecutive elements; an outer loop covers the remaining
+    butterflies."""
     size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
     rows, stride = tg.static(size // (r * m * s)), tg.static(m * s)
     threads = tg.group_size()
     outer, inner = tg.static(split_butterflies(rows, m, s, threads))
     row_length = tg.static(r * s + padding(r, m, s))
     result = tg.tile_empty(shape=(rows * m, row_length), dtype=type(x[0, 0]), storage="shared")
-    for line in range(outer):
+    for outer_index in range(outer):
         for first in range(0, inner, tg.group_present()):
-            number = first + lane
-            if number < inner:
+            butterfly = first + lane
+            if butterfly < inner:
                 if tg.static(inner == s):
-                    row, p, q = line // m, line % m, number
+                    row, p, q = outer_index // m, outer_index % m, butterfly
                 elif tg.static(inner == stride):
-                    row, p, q = line, number // s, number % s
+                    row, p, q = outer_index, butterfly // s, butterfly % s
                 else:
-                    row, p, q = number // stride, number % stride // s, number % s
+                    row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
                 re, im = tg.vector(zero, length=r), tg.vector(zero, length=r)
                 for k in tg.unrolled(r):
                     z = x[row * (r * m) + p + k * m, q]
                     re[k], im[k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
                 re, im = tg._tile_butterfly(re, im, r)
                 for k in tg.unrolled(r):
-                    at = tg.table(tg.static(digit_reversal(r)))[k]
-                    z = tg.vector(re[at], im[at])
+                    position = tg.table(tg.static(digit_reversal(r)))[k]
+                    z = tg.vector(re[position], im[position])
                     if tg.static(m > 1) and k > 0:
                         z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
                     result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
@@ -217,41 +221,44 @@ def _tile_stage(
 
 @_tile_stage.program(when=lambda N, M, r, group, partial: not partial and fits_registers(N * M, r, group))
 def stage_in_registers(x, r, m, s, swap_input, swap_output):
-    """All threads read the numbers of their butterflies before any thread writes results, so that the results can take
-    the place of the numbers in shared memory. A thread has the numbers of the first stage, and keeps the results of the
-    last stage, in registers if butterflies are a multiple of the threads."""
+    """All threads read the inputs of their butterflies before any thread writes results, so that the results can
+    overwrite the inputs in shared memory. The inputs of the first stage and the results of the last stage stay in
+    registers if the number of butterflies is a multiple of the number of threads."""
     size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
     stride, total, threads = tg.static(m * s), tg.static(size // r), tg.group_size()
     rows, count = tg.static(size // (r * m * s)), tg.static(-(-total // threads))
     shape, grid = tg.static(distribution(rows, r, m * s, threads))
     re, im = tg.vector(zero, length=tg.static(r * count)), tg.vector(zero, length=tg.static(r * count))
     if tg.static(s == 1 and grid is not None):
-        numbers = tg.tile_reshape(x, shape)
-        first = tg.tile_local(tg.tile_map(tg._tile_real_part, numbers), grid)
-        second = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, numbers), grid)
-        re, im = tg.vector(first, length=tg.static(r * count)), tg.vector(second, length=tg.static(r * count))
+        elements = tg.tile_reshape(x, shape)
+        real = tg.tile_local(tg.tile_map(tg._tile_real_part, elements), grid)
+        imaginary = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, elements), grid)
+        re, im = (
+            tg.vector(real, length=tg.static(r * count)),
+            tg.vector(imaginary, length=tg.static(r * count)),
+        )
         if tg.static(swap_input):
             re, im = im, re
     else:
         for i in tg.unrolled(count):
-            number = lane + i * threads
-            if number < total:
-                row, p, q = number // stride, number % stride // s, number % s
+            butterfly = lane + i * threads
+            if butterfly < total:
+                row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
                 for k in tg.unrolled(r):
                     z = x[row * (r * m) + p + k * m, q]
                     re[k * count + i], im[k * count + i] = (
                         z[1 if swap_input else 0],
                         z[0 if swap_input else 1],
                     )
-        held_re, held_im = tg.tile(re), tg.tile(im)
-        re, im = tg.untile(held_re), tg.untile(held_im)
+        re_tile, im_tile = tg.tile(re), tg.tile(im)
+        re, im = tg.untile(re_tile), tg.untile(im_tile)
     if tg.static(m == 1 and grid is not None):
         for i in tg.unrolled(count):
             u, v = tg._tile_butterfly_of(re, im, i, r, count)
             for k in tg.unrolled(r):
-                at = tg.table(tg.static(digit_reversal(r)))[k]
+                position = tg.table(tg.static(digit_reversal(r)))[k]
                 re[k * count + i], im[k * count + i] = (
-                    (v[at], u[at]) if tg.static(swap_output) else (u[at], v[at])
+                    (v[position], u[position]) if tg.static(swap_output) else (u[position], v[position])
                 )
         if tg.static(len(shape) > 1):
             slots = tg.static((r, count) if rows == 1 else (r * count, 1))
@@ -259,9 +266,9 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
                 tg.matrix(re, shape=slots, dtype=type(zero)),
                 tg.matrix(im, shape=slots, dtype=type(zero)),
             )
-        first, second = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
+        real, imaginary = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
         return tg.tile_reshape(
-            tg.tile_map(tg._tile_complex, first, second), (tg.static(size // (r * s)), r * s)
+            tg.tile_map(tg._tile_complex, real, imaginary), (tg.static(size // (r * s)), r * s)
         )
     else:
         row_length = tg.static(r * s + padding(r, m, s))
@@ -269,13 +276,13 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
             shape=(tg.static(size // (r * s)), row_length), dtype=type(x[0, 0]), storage="shared"
         )
         for i in tg.unrolled(count):
-            number = lane + i * threads
-            if number < total:
-                row, p, q = number // stride, number % stride // s, number % s
+            butterfly = lane + i * threads
+            if butterfly < total:
+                row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
                 u, v = tg._tile_butterfly_of(re, im, i, r, count)
                 for k in tg.unrolled(r):
-                    at = tg.table(tg.static(digit_reversal(r)))[k]
-                    z = tg.vector(u[at], v[at])
+                    position = tg.table(tg.static(digit_reversal(r)))[k]
+                    z = tg.vector(u[position], v[position])
                     if tg.static(m > 1):
                         z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
                     result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
@@ -285,8 +292,8 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
 def distribution(
     rows: int, r: int, stride: int, threads: int
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The shape of the numbers of a stage and the grid of threads with which each thread has the numbers of its
-    butterflies, which are `stride` apart; no grid if there is none."""
+    """The shape of the inputs of a stage, and the grid of threads in which each thread has the inputs of its
+    butterflies, which are `stride` apart; None if there is no such grid."""
     if rows == 1 and stride % threads == 0:
         return (r * stride,), (threads,) if threads % WARP == 0 else None
     if rows == 1:
@@ -297,21 +304,21 @@ def distribution(
 
 
 def fits_registers(size: int, r: int, group: int) -> bool:
-    """Whether the threads of a block hold all numbers of a stage in registers."""
-    return group > 1 and -(-(size // r) // group) * r <= HELD
+    """Whether the threads of the group can hold all elements of a stage in registers."""
+    return group > 1 and -(-(size // r) // group) * r <= MAX_ELEMENTS
 
 
-HELD = 32
-"""The maximum number of numbers that a thread holds in registers."""
+MAX_ELEMENTS = 32
+"""The maximum number of complex elements that a thread holds in registers."""
 BANK_PHASE = 16
-"""The number of 8-byte elements that the banks of shared memory read or write at a time."""
+"""The number of 8-byte elements that the banks of shared memory access in one phase."""
 
 
 @lru_cache(maxsize=256)
 def padding(r: int, m: int, s: int) -> int:
-    """The padding of a row of results, in numbers, with which consecutive threads access the fewest numbers in the same
-    banks of shared memory, when they write results and when the next stage reads them. The last stage has none, because
-    its results stay together."""
+    """The padding of a row of results in elements, with which consecutive threads have the fewest bank conflicts in
+    shared memory when they write results and when the next stage reads the results; 0 for the last stage, whose results
+    are contiguous."""
     lengths = range(r * s, r * s + BANK_PHASE)
     return min(lengths, key=lambda n: (conflicts(n, s) + conflicts(n, r * s), n)) - r * s if m > 1 else 0
 
@@ -327,11 +334,11 @@ def conflicts(length: int, s: int) -> float:
 
 
 def split_butterflies(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
-    """The distribution of a stage's butterflies: the number of iterations of the outer loop, and the number of
-    butterflies per iteration."""
-    for around, inner in ((rows * m, s), (rows, m * s)):
+    """The distribution of the butterflies of a stage: the number of iterations of the outer loop, and the number of
+    butterflies in each."""
+    for outer, inner in ((rows * m, s), (rows, m * s)):
         if inner >= threads:
-            return around, inner
+            return outer, inner
     return 1, rows * m * s
 
 
@@ -379,7 +386,7 @@ def _tile_imaginary_part(z):
 
 @part
 def _tile_butterfly_of(re, im, i, r, count):
-    """The transform of the r numbers at distances of `count` from place i on."""
+    """The transform of the r elements i, i + count, i + 2 * count, ..."""
     u, v = tg.vector(re[0], length=r), tg.vector(im[0], length=r)
     for k in tg.unrolled(r):
         u[k], v[k] = re[k * count + i], im[k * count + i]

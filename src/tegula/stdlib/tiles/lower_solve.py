@@ -42,7 +42,7 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
 
 @tile_lower_solve.vjp(keep=("l", "result"))
 def adjoint(l, result, grad):  # noqa: E741
-    """The adjoint of y is b = inv(l).T @ grad, that of l is the lower triangle of -b @ z.T."""
+    """The adjoint of y is b = inv(l).T @ grad; the adjoint of l is the lower triangle of -b @ z.T."""
     n = l.shape[0]
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
@@ -63,8 +63,8 @@ def solve_reference(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
     )
 
 
-def factor(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Lower triangular matrices whose inverses are not large, with NaN above the diagonal, which must not be read."""
+def triangular_factor(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Well-conditioned lower triangular matrices with NaN above the diagonal, where functions must not read."""
     *_, n = shape
     lower = np.tril(rng.standard_normal(shape) / n, -1) + np.eye(n) * rng.uniform(1, 2, shape)
     return lower + np.triu(np.full((n, n), np.nan), 1)
@@ -73,11 +73,15 @@ def factor(rng: np.random.Generator, *shape: int) -> np.ndarray:
 @tile_lower_solve.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 3, 16, 20):
-        yield Sample(factor(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32))
-    yield Sample(np.tril(factor(rng, 5, 5)), rng.standard_normal((5, 3)), differentiable=True)
-    yield Sample(np.tril(factor(rng, 4, 4)), rng.standard_normal(4), differentiable=True)
-    yield Sample(np.tril(factor(rng, 2, 3, 3)), rng.standard_normal((2, 3, 2)), differentiable=True)
-    yield Sample(factor(rng, 2, 3, 3), rng.standard_normal((2, 3)))
+        yield Sample(
+            triangular_factor(rng, n, n).astype(np.float32), rng.standard_normal(n).astype(np.float32)
+        )
+    yield Sample(np.tril(triangular_factor(rng, 5, 5)), rng.standard_normal((5, 3)), differentiable=True)
+    yield Sample(np.tril(triangular_factor(rng, 4, 4)), rng.standard_normal(4), differentiable=True)
+    yield Sample(
+        np.tril(triangular_factor(rng, 2, 3, 3)), rng.standard_normal((2, 3, 2)), differentiable=True
+    )
+    yield Sample(triangular_factor(rng, 2, 3, 3), rng.standard_normal((2, 3)))
     one = np.ones((3, 3), np.float32)
     yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
     yield Refused(one, np.ones((4, 3), np.float32), code="shape-mismatch", says=("(3, 3)", "(4, 3)"))

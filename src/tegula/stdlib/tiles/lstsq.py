@@ -15,17 +15,18 @@ M, N, R = Extent("M"), Extent("N"), Extent("R", optional=True)
 
 @cooperative
 def tile_lstsq(a: Tile[Real, ..., M, N], y: Tile[Real, ..., M, R]) -> Tile[Real, ..., N, R]:
-    """x for which the squares of a @ x - y have the least sum, by the QR decomposition.
+    """x that minimises the sum of the squares of a @ x - y, by the QR decomposition.
 
     Parameters:
         a: a tile (..., M, N) of floats with M >= N, of full rank; float16 and bfloat16 are computed in float32.
         y: vectors (..., M), or the columns of (..., M, R), of the dtype and the batch of a.
     Returns:
-        vectors (..., N) or a tile (..., N, R) of the dtype of `a`. For a matrix without full rank a division by 0 is
-        as IEEE 754 says.
+        vectors (..., N) or a tile (..., N, R) of the dtype of `a`. For a rank-deficient matrix the results of divisions
+        by 0 are infinities and NaN, as IEEE 754 says.
     Raises:
         shape-mismatch: the extents of `a` and `y`, or their batches, differ.
-        type-mismatch: `a` is not a tile of matrices, or is wider than high, or the dtypes differ or are not floats.
+        type-mismatch: `a` is not a tile of matrices or has more columns than rows, or the dtypes differ or are not
+            floats.
     Gradient:
         with x the result and g = inv(a.T @ a) @ the adjoint: a @ g for `y`, (y - a @ x) @ g.T - a @ g @ x.T for `a`.
     Source:
@@ -45,11 +46,11 @@ def lstsq_by_qr(a, y):
 def adjoint(a, y, result, grad):
     m, n = a.shape
     _, r = tg.tile_qr(a)
-    right, x = tg.tile_reshape(y, (m, -1)), tg.tile_reshape(result, (n, -1))
+    y_columns, x = tg.tile_reshape(y, (m, -1)), tg.tile_reshape(result, (n, -1))
     grad_x = tg.tile_reshape(grad, (n, -1))
     g = tg.tile_upper_solve(r, tg.tile_lower_solve(tg.tile_transpose(r), grad_x))
     grad_y = a @ g
-    grad_a = (right - a @ x) @ tg.tile_transpose(g) - grad_y @ tg.tile_transpose(x)
+    grad_a = (y_columns - a @ x) @ tg.tile_transpose(g) - grad_y @ tg.tile_transpose(x)
     return grad_a, tg.tile_reshape(grad_y, y.shape)
 
 

@@ -59,16 +59,16 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
 
 @tile_lu.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
 def by_one_warp(a):
-    """Rows stay in their lanes: `place` holds the place of each row in the exchanged matrix, `order` the row that is at
-    each place in the end."""
+    """Rows stay in their lanes: `position` holds the current position of each row in the permuted matrix, `order` the
+    row at each final position, and `free` whether a row has not been a pivot row."""
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
     columns = tg.tile_reshape(index, (1, n))
-    place, order, piv, free = index, index, index, index >= 0
+    position, order, piv, free = index, index, index, index >= 0
     for k in range(n):
         column = a[:, k]
-        found = tg._tile_free_pivot(column, free, place)[0]
-        p, at = found & (WARP - 1), found >> tg.static(WARP.bit_length() - 1)
+        packed_pivot = tg._tile_free_pivot(column, free, position)[0]
+        p, pivot_position = packed_pivot & (WARP - 1), packed_pivot >> tg.static(WARP.bit_length() - 1)
         row = a[p, :]
         pivot = row[k]
         free = free & (index != p)
@@ -78,20 +78,22 @@ def by_one_warp(a):
             columns > k, a - below * tg.tile_reshape(row, (1, n)), tg.where(columns == k, below, a)
         )
         a = tg.where(tg.tile_reshape(free, (n, 1)), update, a)
-        place = tg.where(index == p, k, tg.where(place == k, at, place))
-        order, piv = tg.where(index == k, p, order), tg.where(index == k, at, piv)
+        position = tg.where(index == p, k, tg.where(position == k, pivot_position, position))
+        order, piv = tg.where(index == k, p, order), tg.where(index == k, pivot_position, piv)
     return a[order], piv
 
 
 @cooperative
-def _tile_free_pivot(column: Tile[Real, N], free: Tile[bool_, N], place: Tile[int32, N]) -> Tile[int32, ONE]:
-    """Of the free elements of the largest magnitude the one with the lowest place: its place, times WARP, plus its
+def _tile_free_pivot(
+    column: Tile[Real, N], free: Tile[bool_, N], position: Tile[int32, N]
+) -> Tile[int32, ONE]:
+    """The element with the lowest position among the free elements of the largest magnitude, as position * WARP +
     index. NaNs are preferred to numbers."""
     n = column.shape[0]
     bits = tg._tile_sort_bits(tg.abs(column))
-    size = tg.where(free, bits, type(bits[0])(0))
-    largest = free & (size == tg.tile_max(size)[0])
-    return tg.tile_min(tg.where(largest, place * WARP + tg.tile_arange(n, dtype=int), WARP * WARP))
+    magnitude = tg.where(free, bits, type(bits[0])(0))
+    largest = free & (magnitude == tg.tile_max(magnitude)[0])
+    return tg.tile_min(tg.where(largest, position * WARP + tg.tile_arange(n, dtype=int), WARP * WARP))
 
 
 @cooperative
@@ -104,7 +106,7 @@ def _tile_pivot(column: Tile[Real, N], start: int32) -> Tile[int32, ONE]:
 
 @cooperative
 def _tile_permute_rows(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
-    """The row exchanges of `piv`, applied to a matrix."""
+    """Applies the row exchanges of `piv` to a matrix."""
     n, m = y.shape
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for k in range(n):
@@ -116,7 +118,7 @@ def _tile_permute_rows(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N
 
 @cooperative
 def _tile_unpermute_rows(y: Tile[Real, N, M], piv: Tile[int32, N]) -> Tile[Real, N, M]:
-    """The row exchanges of `piv`, undone."""
+    """Reverts the row exchanges of `piv`."""
     n, m = y.shape
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for step in range(n):
@@ -148,10 +150,10 @@ def adjoint(result, grad):
 def reference(a):
     lu, n = np.array(a), a.shape[-1]
     piv = np.zeros(a.shape[:-1], np.int32)
-    for matrix, of in zip(lu.reshape(-1, n, n), piv.reshape(-1, n), strict=True):
+    for matrix, pivots in zip(lu.reshape(-1, n, n), piv.reshape(-1, n), strict=True):
         for k in range(n):
-            size = np.abs(matrix[k:, k])
-            p = of[k] = k + int(np.where(np.isnan(size), np.inf, size).argmax())
+            magnitude = np.abs(matrix[k:, k])
+            p = pivots[k] = k + int(np.where(np.isnan(magnitude), np.inf, magnitude).argmax())
             matrix[[k, p]] = matrix[[p, k]]
             if matrix[k, k] != 0:
                 matrix[k + 1 :, k] /= matrix[k, k]

@@ -16,15 +16,15 @@ M, N = Extent("M"), Extent("N")
 
 @cooperative
 def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real, ..., N, N]]:
-    """The QR decomposition of matrices with at least as many rows as columns: a = q @ r.
+    """The QR decomposition of matrices with M >= N: a = q @ r.
 
     Parameters:
         a: a tile (..., M, N) of floats with M >= N; float16 and bfloat16 are computed in float32.
     Returns:
-        q, a tile (..., M, N) with orthonormal columns, and r, a tile (..., N, N), 0 below the diagonal, which is not
-        negative.
+        q, a tile (..., M, N) with orthonormal columns, and r, an upper triangular tile (..., N, N) with a non-negative
+        diagonal.
     Raises:
-        type-mismatch: `a` is not a tile of floats, has no two dimensions, or is wider than high.
+        type-mismatch: `a` is not a tile of floats, has fewer than two dimensions, or has more columns than rows.
     Gradient:
         with G, H the adjoints of q and r, and T = r @ H.T - G.T @ q: (G + q @ (the lower triangle of T, mirrored))
         @ inv(r).T, which a matrix without full rank does not have.
@@ -36,29 +36,32 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
 
 @tile_qr.program(when=lambda M, N, group: M >= N and group == 1)
 def by_one_thread(a):
-    """Subtracts the multiples of each normal from one row after the other."""
+    """Applies each Householder reflection to one row of the matrix after another."""
     m, n = a.shape
     row_index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(column_index, (n, 1)), tg.tile_reshape(column_index, (1, n))
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    matrix, normals = tg.copy(a), tg.tile_zeros(shape=(n, m), dtype=type(one))
+    matrix, reflectors = tg.copy(a), tg.tile_zeros(shape=(n, m), dtype=type(one))
     scales, diagonal = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
     for k in range(n):
         column = tg.where(row_index >= k, matrix[:, k], zero)
         # Squares of the scaled column neither overflow nor underflow. A NaN or an infinity makes all results NaN.
-        size = tg.tile_max(tg.abs(column))[0]
-        column = column / tg.where(size > zero, size, one)
-        square, head = tg.tile_sum(column * column)[0], column[k]
-        reflected, scale = tg._tile_reflected(square, head), tg._tile_reflection_scale(square, head)
-        normals[k, :] = tg.where(row_index == k, column - reflected, column)
-        scales[k], diagonal[k] = scale, reflected * size
-        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        largest = tg.tile_max(tg.abs(column))[0]
+        column = column / tg.where(largest > zero, largest, one)
+        squared_norm, head = tg.tile_sum(column * column)[0], column[k]
+        reflected, scale = (
+            tg._tile_reflected(squared_norm, head),
+            tg._tile_reflection_scale(squared_norm, head),
+        )
+        reflectors[k, :] = tg.where(row_index == k, column - reflected, column)
+        scales[k], diagonal[k] = scale, reflected * largest
+        inner_products = tg.tile_zeros(shape=n, dtype=type(one))
         for j in range(k, m):
-            inner = inner + matrix[j, :] * normals[k, j]
-        inner = inner * scale
+            inner_products = inner_products + matrix[j, :] * reflectors[k, j]
+        inner_products = inner_products * scale
         for j in range(k, m):
-            matrix[j, :] = matrix[j, :] - inner * normals[k, j]
-    q = tg._tile_product_of_reflections(normals, scales)
+            matrix[j, :] = matrix[j, :] - inner_products * reflectors[k, j]
+    q = tg._tile_product_of_reflections(reflectors, scales)
     sign = tg.where(diagonal < zero, -one, one)
     nan_if_failed = tg.where(tg.isnan(tg.tile_sum(scales)[0]), type(one)(nan), zero)
     upper = tg.where(rows == columns, diagonal, matrix[:n, :]) + nan_if_failed
@@ -71,24 +74,24 @@ def householder_qr(a):
     m, n = a.shape
     index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (m, 1)), tg.tile_reshape(column_index, (1, n))
-    kept = tg.tile_zeros(shape=(m, n), dtype=type(a[0, 0]))
+    reflectors = tg.tile_zeros(shape=(m, n), dtype=type(a[0, 0]))
     for k in range(n):
         column = tg.where(index >= k, a[:, k], 0.0)
         # The matrix is scaled, so that squares neither overflow nor underflow. A NaN or an infinity makes all results
         # NaN.
-        size = tg.tile_max(tg.abs(column))[0]
-        column = column / tg.where(size > 0.0, size, 1.0)
+        largest = tg.tile_max(tg.abs(column))[0]
+        column = column / tg.where(largest > 0.0, largest, 1.0)
         head, length = column[k], tg.sqrt(tg.tile_sum(column * column)[0])
-        mirror = tg.where(index == k, column + tg.where(head < 0.0, -length, length), column)
-        norm = tg.tile_sum(mirror * mirror)[0]
-        mirror = mirror * tg.sqrt(2.0 / tg.where(norm == 0.0, 1.0, norm))
-        mirror = tg.tile_reshape(mirror, (m, 1))
-        a = a - mirror * tg.tile_reshape(tg.tile_sum(mirror * a, axis=0), (1, n))
-        kept = tg.where(columns == k, mirror, kept)
+        reflector = tg.where(index == k, column + tg.where(head < 0.0, -length, length), column)
+        squared_norm = tg.tile_sum(reflector * reflector)[0]
+        reflector = reflector * tg.sqrt(2.0 / tg.where(squared_norm == 0.0, 1.0, squared_norm))
+        reflector = tg.tile_reshape(reflector, (m, 1))
+        a = a - reflector * tg.tile_reshape(tg.tile_sum(reflector * a, axis=0), (1, n))
+        reflectors = tg.where(columns == k, reflector, reflectors)
     q = tg.where(rows == columns, type(a[0, 0])(1.0), type(a[0, 0])(0.0))
-    for done in range(n):
-        mirror = tg.tile_reshape(kept[:, n - 1 - done], (m, 1))
-        q = q - mirror * tg.tile_reshape(tg.tile_sum(mirror * q, axis=0), (1, n))
+    for step in range(n):
+        reflector = tg.tile_reshape(reflectors[:, n - 1 - step], (m, 1))
+        q = q - reflector * tg.tile_reshape(tg.tile_sum(reflector * q, axis=0), (1, n))
     r = a[:n, :]
     diagonal = tg.tile_sum(tg.where(rows == columns, a, 0.0), axis=0)
     sign = tg.where(diagonal < 0.0, type(a[0, 0])(-1.0), type(a[0, 0])(1.0))

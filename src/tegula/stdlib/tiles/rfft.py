@@ -36,7 +36,7 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
         type-mismatch: `x` has another dtype.
         out-of-range: N is above 65536, or a prime number that is too large for the tables of roots.
     Gradient:
-        the real part of the inverse transform of the adjoint, padded by 0 and not divided by N.
+        the real part of the inverse transform of the adjoint, padded with zeros and not divided by N.
     Source:
         as for `tile_fft`, of half the length if N is even.
     """
@@ -47,9 +47,9 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
     result = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
     spectrum = tg._tile_real_dft(tg.tile_reshape(x, (rows, n)))
     for first in range(0, count, tg.group_present()):
-        number = first + lane
-        if number < count:
-            row, k = number // (half + 1), number % (half + 1)
+        element = first + lane
+        if element < count:
+            row, k = element // (half + 1), element % (half + 1)
             if tg.static(n % 2 == 0):
                 index, mirror = row * half + k % half, row * half + (half - k) % half
                 c, d = tg._tile_root(n, zero, k)
@@ -98,9 +98,9 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *FULL]:
     count = tg.static(rows * length)
     source = tg.tile_empty(shape=(rows, length), dtype=type(flat[0, 0]), storage="shared")
     for first in range(0, count, tg.group_present()):
-        number = first + lane
-        if number < count:
-            row, k = number // length, number % length
+        element = first + lane
+        if element < count:
+            row, k = element // length, element % length
             if tg.static(n % 2 == 0):
                 z, w = flat[row, k], flat[row, half - k]
                 inner = k > 0
@@ -149,7 +149,7 @@ def _tile_real_dft(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
 def half_length(shape: tuple[int, ...], n: int) -> int:
     """The number n // 2; OutOfRange unless the rows of a shape have n // 2 + 1 elements."""
     if n < 1 or shape[-1] != n // 2 + 1:
-        help = f"a row is {n // 2 + 1} elements for n = {n}" if n > 0 else "n is 1 or more"
+        help = f"a row must have {n // 2 + 1} elements for n = {n}" if n > 0 else "n must be 1 or more"
         raise OutOfRange(None, what=f"'x' of shape {shape} does not fit n = {n}", help=help)
     return n // 2
 

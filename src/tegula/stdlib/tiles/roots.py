@@ -8,11 +8,12 @@ from itertools import count
 import numpy as np
 
 PRIMES = (2, 3, 5, 7, 11, 13)
-"""The prime factors of lengths that stages of butterflies transform."""
+"""The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage."""
-EVEN_LENGTH = 128
-"""A divisor of padded lengths with which threads keep the numbers of the first and of the last stage in registers."""
+LENGTH_ALIGNMENT = 128
+"""Padded lengths that are multiples of this number let threads keep the inputs of the first stage and the results of
+the last stage in registers."""
 MAX_LENGTH = 1 << 16
 """The maximum length of a transform by stages."""
 
@@ -61,27 +62,29 @@ def radices(n: int, largest: int = MAX_RADIX) -> tuple[int, ...]:
 
 
 def stages(n: int, largest: int = MAX_RADIX) -> tuple[tuple[int, int, int], ...]:
-    """The stages of a transform: the radix r, the number m of butterflies per part, and the number s of parts, with r *
-    m * s = n."""
-    result, parts = list[tuple[int, int, int]](), 1
+    """The stages of a transform: the radix r, the number m of butterflies per subsequence, and the number s of
+    interleaved subsequences, with r * m * s = n."""
+    result, subsequences = list[tuple[int, int, int]](), 1
     for r in radices(n, largest):
-        result.append((r, n // parts // r, parts))
-        parts *= r
+        result.append((r, n // subsequences // r, subsequences))
+        subsequences *= r
     return tuple(result)
 
 
 @lru_cache(maxsize=64)
 def twiddles(r: int, m: int) -> np.ndarray:
-    """The factors between stages, (r, m, 2): real and imaginary parts of exp(-2 pi i k p / (r m))."""
+    """The twiddle factors between stages, (r, m, 2): real and imaginary parts of exp(-2 pi i k p / (r m))."""
     return np.stack(roots(r * m, np.arange(r)[:, None] * np.arange(m)), axis=-1)
 
 
 def padded_length(n: int) -> int:
-    """The padded length of Bluestein's algorithm: of the lengths from 2 n - 1 on without prime factors above 5 the
-    least, or a multiple of EVEN_LENGTH that is at most an eighth longer."""
+    """The padded length of Bluestein's algorithm: the least length >= 2 n - 1 without prime factors above 5, or such a
+    length that is a multiple of LENGTH_ALIGNMENT and at most an eighth longer."""
     least = next(x for x in count(2 * n - 1) if is_smooth(x, (2, 3, 5)))
-    even = range(-(-least // EVEN_LENGTH) * EVEN_LENGTH, least + least // 8 + 1, EVEN_LENGTH)
-    return next((x for x in even if is_smooth(x, (2, 3, 5))), least)
+    aligned = range(
+        -(-least // LENGTH_ALIGNMENT) * LENGTH_ALIGNMENT, least + least // 8 + 1, LENGTH_ALIGNMENT
+    )
+    return next((x for x in aligned if is_smooth(x, (2, 3, 5))), least)
 
 
 @lru_cache(maxsize=64)

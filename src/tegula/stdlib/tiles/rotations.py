@@ -12,8 +12,8 @@ CHUNKS = Extent("CHUNKS", value=lambda M, width: -(-M // width))
 CHUNK = 8
 """The number of elements of a row that one thread rotates at a time, in registers."""
 MAX_STEPS = 30
-"""The maximum number of iterations of a decomposition, times the number of columns. An eigenvalue takes 1.8 on average;
-of a graded matrix the first takes more than 30."""
+"""The maximum number of iterations of a decomposition, times the number of columns. An eigenvalue takes 1.8 iterations
+on average, but the first eigenvalue of a graded matrix more than 30."""
 
 
 @part
@@ -29,31 +29,35 @@ def _tile_epsilon(x: float64):
 
 @part
 def _tile_tiny(x):
-    """The largest square that counts as 0, in a matrix whose largest element is 1: squares of numbers of this size are
-    not subnormal."""
+    """The largest square that is treated as 0 in a matrix whose largest element is 1; larger squares are far from
+    subnormal numbers."""
     square = tg._tile_epsilon(x) * tg._tile_epsilon(x)
     return square * square
 
 
 @part
-def _tile_reflected(square, head):
-    """The first element of a vector after the reflection of the vector to the first axis. `square`: the squared length
-    of the vector; `head`: its first element."""
-    length = tg.where(square <= tg._tile_tiny(square), type(square)(0.0), tg.sqrt(square))
+def _tile_reflected(squared_norm, head):
+    """The first element of a vector after its Householder reflection onto the first axis. `squared_norm`: of the
+    vector; `head`: its first element."""
+    length = tg.where(
+        squared_norm <= tg._tile_tiny(squared_norm), type(squared_norm)(0.0), tg.sqrt(squared_norm)
+    )
     return tg.where(head > 0.0, -length, length)
 
 
 @part
-def _tile_reflection_scale(square, head):
-    """2 / |u|**2 for the vector u minus its reflection, which is normal to the mirror; 0 for a vector of 0."""
-    is_null = square <= tg._tile_tiny(square)
-    divisor = square + tg.abs(head) * tg.sqrt(square)
-    return tg.where(is_null, type(square)(0.0), 1.0 / tg.where(is_null, type(square)(1.0), divisor))
+def _tile_reflection_scale(squared_norm, head):
+    """2 / |u|**2 for the Householder vector u, a vector minus its reflection; 0 for the zero vector."""
+    is_null = squared_norm <= tg._tile_tiny(squared_norm)
+    divisor = squared_norm + tg.abs(head) * tg.sqrt(squared_norm)
+    return tg.where(
+        is_null, type(squared_norm)(0.0), 1.0 / tg.where(is_null, type(squared_norm)(1.0), divisor)
+    )
 
 
 @cooperative
 def _tile_chunks(rows: Tile[Real, N, M], width: constexpr[int]) -> Tile[Real, N, CHUNKS, WIDTH]:
-    """The rows of a matrix in chunks of `width` elements, the last one padded by zeros."""
+    """The rows of a matrix in chunks of `width` elements; the last chunk of a row is padded with zeros."""
     n, m = rows.shape
     chunks = tg.static(-(-m // width))
     padded = tg.tile_zeros(shape=(n, tg.static(chunks * width)), dtype=type(rows[0, 0]))
@@ -68,10 +72,10 @@ def without_padding(rows, width):
 
 
 @cooperative
-def _tile_product_of_reflections(normals: Tile[Real, N, M], scales: Tile[Real, N]) -> Tile[Real, M, N]:
-    """The first N columns of the product of reflections I - scale * u @ u.T, whose normals u are rows. Row k is 0
-    before element k."""
-    n, m = normals.shape
+def _tile_product_of_reflections(reflectors: Tile[Real, N, M], scales: Tile[Real, N]) -> Tile[Real, M, N]:
+    """The first N columns of the product of the reflections I - scale * u @ u.T. `reflectors`: the Householder vectors
+    u as rows; row k is 0 before element k."""
+    n, m = reflectors.shape
     one, zero = type(scales[0])(1.0), type(scales[0])(0.0)
     rows, columns = (
         tg.tile_reshape(tg.tile_arange(m, dtype=int), (m, 1)),
@@ -80,18 +84,18 @@ def _tile_product_of_reflections(normals: Tile[Real, N, M], scales: Tile[Real, N
     product = tg.copy(tg.where(rows == columns, one, zero))
     for step in range(n):
         k = n - 1 - step
-        inner = tg.tile_zeros(shape=n, dtype=type(one))
+        inner_products = tg.tile_zeros(shape=n, dtype=type(one))
         for j in range(k, m):
-            inner = inner + product[j, :] * normals[k, j]
-        inner = inner * scales[k]
+            inner_products = inner_products + product[j, :] * reflectors[k, j]
+        inner_products = inner_products * scales[k]
         for j in range(k, m):
-            product[j, :] = product[j, :] - inner * normals[k, j]
+            product[j, :] = product[j, :] - inner_products * reflectors[k, j]
     return product
 
 
 @cooperative
 def _tile_ascending(keys: Tile[Real, N]) -> Tile[int32, N]:
-    """The indices that sort keys in ascending order, by the number of keys that precede each key."""
+    """The indices that sort keys in ascending order. The rank of a key is the number of keys that precede it."""
     n = keys.shape[0]
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))

@@ -42,35 +42,35 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
 
 @tile_solve.program(when=lambda group: group == 1)
 def by_one_thread(a, y):
-    """Gaussian elimination without exchanges of rows: step k subtracts multiples of a row that was not a pivot row
-    before, and keeps the row as row k of the triangular matrix. The columns of the matrix are the rows of `columns`, so
-    that a step skips the columns before k."""
+    """Gaussian elimination without exchanges of rows: step k selects a pivot row among the free rows, subtracts
+    multiples of the pivot row from the other free rows, and stores the pivot row as row k of the triangular matrix. The
+    columns of the matrix are the rows of `columns`, so that a step skips the columns before k."""
     n = a.shape[0]
     columns = tg.tile_concat((tg.tile_transpose(a), tg.tile_transpose(tg.tile_reshape(y, (n, -1)))), axis=0)
     m = columns.shape[0]
-    index, number = tg.tile_arange(n, dtype=int), tg.tile_reshape(tg.tile_arange(m, dtype=int), (m, 1))
+    index, column_index = tg.tile_arange(n, dtype=int), tg.tile_reshape(tg.tile_arange(m, dtype=int), (m, 1))
     free = index >= 0
-    kept = tg.tile_zeros(shape=(n, m), dtype=type(a[0, 0]))
+    pivot_rows = tg.tile_zeros(shape=(n, m), dtype=type(a[0, 0]))
     for k in range(n):
         column = columns[k, :]
         bits = tg._tile_sort_bits(tg.abs(column))
         p = tg._tile_index_of_min(~tg.where(free, bits, type(bits[0])(0)), None, False)[0]
         row = columns[:, p]
-        kept[k, :] = row
+        pivot_rows[k, :] = row
         free = free & (index != p)
         pivot = row[k]
         scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
         inverse = 1.0 / tg.where(pivot == 0.0, type(pivot)(1.0), pivot * scale)
         factor = tg.where(free, column * scale * inverse, type(pivot)(0.0))
         update = columns - tg.tile_reshape(row, (m, 1)) * tg.tile_reshape(factor, (1, n))
-        columns = tg.where(number > k, update, columns)
-    return tg.tile_reshape(tg.tile_upper_solve(kept[:, :n], kept[:, n:]), y.shape)
+        columns = tg.where(column_index > k, update, columns)
+    return tg.tile_reshape(tg.tile_upper_solve(pivot_rows[:, :n], pivot_rows[:, n:]), y.shape)
 
 
 @tile_solve.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
 def by_one_warp(a, y):
-    """Gaussian elimination without exchanges of rows, which stay in their lanes: `order` holds the row that step k
-    subtracts multiples of, `step` the step of each row, and `pivots` its pivot."""
+    """Gaussian elimination without exchanges of rows, which stay in their lanes: `order` holds the pivot row of each
+    step, `step` the step in which each row was the pivot row, and `pivots` the pivot of each row."""
     n = a.shape[0]
     z = tg.tile_reshape(y, (n, -1))
     index = tg.tile_arange(n, dtype=int)
@@ -93,8 +93,8 @@ def by_one_warp(a, y):
         order = tg.where(index == k, p, order)
         pivots = tg.where(index == p, pivot, pivots)
     x = z
-    for done in range(n):
-        k = n - 1 - done
+    for substituted in range(n):
+        k = n - 1 - substituted
         p = order[k]
         pivot = pivots[p]
         scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))

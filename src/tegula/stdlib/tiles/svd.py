@@ -38,7 +38,7 @@ def tile_svd(
     Gradient:
         with S = diag(s), G, H, J the adjoints of u, s and v = vt.T, sk(x) = x - x.T: u @ (F * sk(u.T @ G) @ S + S @ F *
         sk(v.T @ J) + diag(H)) @ v.T + (I - u @ u.T) @ G @ inv(S) @ v.T + u @ inv(S) @ J.T @ (I - v @ v.T), F[i, j] =
-        1 / (s[j]**2 - s[i]**2), and 0 where the difference is within 8 * K units of rounding of the largest square.
+        1 / (s[j]**2 - s[i]**2), and 0 where the difference is at most 8 * K machine epsilons times the largest square.
     Source:
         LAPACK gebrd, bdsqr: Householder reflections to a bidiagonal matrix, then QR iterations with implicit shifts.
     """
@@ -53,7 +53,7 @@ def svd_of_transposed(a):
 
 @tile_svd.program(when=lambda M, N: M >= 2 * N)
 def of_triangular_factor(a):
-    """Decomposes r of a = q @ r, so that iterations rotate vectors of N elements, not of M."""
+    """Decomposes r of a = q @ r, so that iterations rotate vectors of N instead of M elements."""
     q, r = tg.tile_qr(a)
     u, s, vt, failed = tg.tile_svd(r, info=True)
     return q @ u, s, vt, failed
@@ -78,8 +78,8 @@ def _tile_svd_by_chunks(
     n = a.shape[1]
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN is replaced by 0.
-    size = tg.tile_max(tg.abs(a))[0]
-    scaled = a / tg.where(size > zero, size, one)
+    largest = tg.tile_max(tg.abs(a))[0]
+    scaled = a / tg.where(largest > zero, largest, one)
     has_nan = tg.isnan(tg.tile_sum(scaled)[0])
     d, e, u, v = tg._tile_bidiagonal(tg.where(has_nan, zero, scaled))
     s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v, width)
@@ -94,28 +94,30 @@ def _tile_svd_by_chunks(
     nan_if_failed = tg.where(is_failed, type(one)(nan), zero)
     info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
     vt = tg.tile_transpose(v * tg.tile_reshape(sign, (1, n)))
-    return u * left_sign + nan_if_failed, tg.abs(s) * size + nan_if_failed, vt + nan_if_failed, info
+    return u * left_sign + nan_if_failed, tg.abs(s) * largest + nan_if_failed, vt + nan_if_failed, info
 
 
 @tile_svd.vjp(keep="result")
 def adjoint(result, grad):
     (u, s, vt, _), (grad_u, grad_s, grad_vt, _) = result, grad
     n = s.shape[0]
-    is_high, is_wide = u.shape[0] > n, vt.shape[1] > n
-    along = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(along, (n, 1)), tg.tile_reshape(along, (1, n))
+    is_tall, is_wide = u.shape[0] > n, vt.shape[1] > n
+    index = tg.tile_arange(n, dtype=int)
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     v, ut, grad_v = tg.tile_transpose(vt), tg.tile_transpose(u), tg.tile_transpose(grad_vt)
-    wide, high = tg.tile_reshape(s, (1, n)), tg.tile_reshape(s, (n, 1))
+    s_row, s_column = tg.tile_reshape(s, (1, n)), tg.tile_reshape(s, (n, 1))
     largest = tg.tile_max(s)[0]
     guard = tg.static(8.0 * n) * tg._tile_epsilon(largest) * largest * largest
-    gaps = tg._tile_inverse_gaps((wide - high) * (wide + high), guard)
+    gaps = tg._tile_inverse_gaps((s_row - s_column) * (s_row + s_column), guard)
     left, right = ut @ grad_u, vt @ grad_v
-    middle = gaps * (left - tg.tile_transpose(left)) * wide + high * gaps * (right - tg.tile_transpose(right))
+    middle = gaps * (left - tg.tile_transpose(left)) * s_row + s_column * gaps * (
+        right - tg.tile_transpose(right)
+    )
     middle = middle + tg.where(rows == columns, tg.tile_reshape(grad_s, (1, n)), 0.0)
     grad_a = u @ middle @ vt
-    threshold = s <= tg.static(8.0 * n) * tg._tile_epsilon(largest) * largest
-    inverse = tg.tile_reshape(tg.where(threshold, 0.0, 1.0 / tg.where(threshold, 1.0, s)), (1, n))
-    if is_high:
+    is_negligible = s <= tg.static(8.0 * n) * tg._tile_epsilon(largest) * largest
+    inverse = tg.tile_reshape(tg.where(is_negligible, 0.0, 1.0 / tg.where(is_negligible, 1.0, s)), (1, n))
+    if is_tall:
         grad_a = grad_a + ((grad_u - u @ left) * inverse) @ vt
     if is_wide:
         grad_a = grad_a + (u * inverse) @ tg.tile_transpose(grad_v - v @ right)
@@ -129,12 +131,16 @@ def reference(a, info=False):
     batch = a.shape[:-2]
     u, s, vt = np.full((*batch, m, k), nan), np.full((*batch, k), nan), np.full((*batch, k, n), nan)
     failed = np.ones((*batch, 1), np.int32)
-    for at in np.ndindex(batch):
-        if np.isfinite(a[at]).all():
-            u[at], s[at], vt[at] = np.linalg.svd(a[at], full_matrices=False)
-            rows = vt[at] if m >= n else u[at].T
+    for index in np.ndindex(batch):
+        if np.isfinite(a[index]).all():
+            u[index], s[index], vt[index] = np.linalg.svd(a[index], full_matrices=False)
+            rows = vt[index] if m >= n else u[index].T
             sign = np.where(rows[np.arange(k), np.abs(rows).argmax(axis=1)] < 0, -1.0, 1.0)
-            u[at], vt[at], failed[at] = u[at] * sign, vt[at] * sign[:, None], 0
+            u[index], vt[index], failed[index] = (
+                u[index] * sign,
+                vt[index] * sign[:, None],
+                0,
+            )
     return u, s, vt, failed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lower_solve import factor, solve_reference
+from tegula.stdlib.tiles.lower_solve import solve_reference, triangular_factor
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -35,8 +35,8 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
     n = u.shape[0]
     x = tg.tile_reshape(z, (n, -1))
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
-    for done in range(n):
-        k = n - 1 - done
+    for step in range(n):
+        k = n - 1 - step
         row, column = tg.tile_reshape(x[k, :] / u[k, k], (1, -1)), tg.tile_reshape(u[:, k], (n, 1))
         x = tg.where(rows < k, x - column * row, tg.where(rows == k, row, x))
     return tg.tile_reshape(x, z.shape)
@@ -44,7 +44,7 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
 
 @tile_upper_solve.vjp(keep=("u", "result"))
 def adjoint(u, result, grad):
-    """The adjoint of z is b = inv(u).T @ grad, that of u is the upper triangle of -b @ x.T."""
+    """The adjoint of z is b = inv(u).T @ grad; the adjoint of u is the upper triangle of -b @ x.T."""
     n = u.shape[0]
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
@@ -61,9 +61,13 @@ def reference(u, z):
 @tile_upper_solve.samples
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (1, 3, 16, 20):
-        yield Sample(factor(rng, n, n).T.astype(np.float32), rng.standard_normal(n).astype(np.float32))
-    yield Sample(np.tril(factor(rng, 5, 5)).T.copy(), rng.standard_normal((5, 3)), differentiable=True)
-    yield Sample(np.tril(factor(rng, 4, 4)).T.copy(), rng.standard_normal(4), differentiable=True)
+        yield Sample(
+            triangular_factor(rng, n, n).T.astype(np.float32), rng.standard_normal(n).astype(np.float32)
+        )
+    yield Sample(
+        np.tril(triangular_factor(rng, 5, 5)).T.copy(), rng.standard_normal((5, 3)), differentiable=True
+    )
+    yield Sample(np.tril(triangular_factor(rng, 4, 4)).T.copy(), rng.standard_normal(4), differentiable=True)
     one = np.ones((3, 3), np.float32)
     yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
     yield Refused(one, np.ones(3), code="type-mismatch", says=("float64", "float32"))
