@@ -60,8 +60,10 @@ class Rule:
                     raise
                 return rule.instead
 
-        events = {event: without for event, act in machine._DO.items() if act is original}
-        return patch.dict(machine._DO, events) if events else patch.object(self.owner, self.name, without)
+        events = {event: without for event, act in machine._EXECUTE.items() if act is original}
+        return (
+            patch.dict(machine._EXECUTE, events) if events else patch.object(self.owner, self.name, without)
+        )
 
 
 def _order_of_kind(kind: bool) -> Callable[..., Any]:

@@ -33,13 +33,13 @@ from tegula.passes.place_shared import SharedMemory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType
 
-SIMPLE = "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone"
-SHOWN = 8
+HELP = "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone"
+MAX_SHOWN_STEPS = 8
 """The maximum number of steps in the text of a counterexample."""
 MAX_STEPS, TOO_LONG = 50_000, MAX_UNROLLED_STEPS // 4
-"""The number of ops of roles, summed over launches, after which no further launch is simulated; and the smaller number
-that a launch counts for which is too long to be simulated."""
-HOSTS = ("argument", "length")
+"""The total number of ops of roles after which no further launch is simulated; and the number that a launch counts if
+it is too long to be simulated."""
+HOST_INPUTS = ("argument", "length")
 """The kinds of leaves that guards constrain."""
 
 
@@ -55,7 +55,7 @@ def explore(kernel: Kernel, compilation: GpuCompilation, gap: Gap, guards: Seque
         UNPROVED,
         message=gap.message,
         loc=gap.loc,
-        help=gap.help if unknown is None else SIMPLE,
+        help=gap.help if unknown is None else HELP,
         locations=()
         if unknown is None
         else ((unknown.loc, "the value that decides this branch or trip count is unknown in some launches"),),
@@ -91,11 +91,11 @@ class BoundedSearch:
 
     def verdict(self) -> Verdict | None:
         """The verdict on a fault; None if no simulated launch has a fault."""
-        suspect: Verdict | None = None
-        stages, spent = sorted({n for _, n, _ in self.barriers}) or [1], 0
+        possible_fault: Verdict | None = None
+        stages, skipped_steps = sorted({n for _, n, _ in self.barriers}) or [1], 0
         for launch in launches(self.program.leaves, self.program.schedule_slice, stages, self._satisfies):
             traces: list[Trace] = []
-            if spent + self.steps > MAX_STEPS:
+            if skipped_steps + self.steps > MAX_STEPS:
                 break
             try:
                 for region in self.program.roles:
@@ -103,23 +103,23 @@ class BoundedSearch:
                 run = self._run(traces, False)
                 run.simulate()
             except TooLong:
-                spent += TOO_LONG
+                skipped_steps += TOO_LONG
                 continue
             except Undecided as e:
                 self.undecided = self.undecided or e.op
                 continue
             except Refuted as e:
                 return self._refuted(e, launch, traces)
-            if run.suspect is not None and suspect is None:
-                suspect = self._refuted(run.suspect, launch, traces)
+            if run.possible_fault is not None and possible_fault is None:
+                possible_fault = self._refuted(run.possible_fault, launch, traces)
             self.launches += 1
             self.steps += sum(len(t.steps) for t in traces)
-        return suspect
+        return possible_fault
 
     def _satisfies(self, launch: Launch) -> bool:
         """Whether a launch satisfies the kernel's guards."""
         known_lengths = {
-            (leaf.parameter, leaf.dim): n for leaf, n in launch.lengths.items() if leaf.kind in HOSTS
+            (leaf.parameter, leaf.dim): n for leaf, n in launch.lengths.items() if leaf.kind in HOST_INPUTS
         }
         return all(guard.holds(lambda leaf: known_lengths.get(leaf, 1)) for guard in self.guards)
 
@@ -141,24 +141,24 @@ class BoundedSearch:
         stages = {(s.barrier, s.stage) for s in run.steps if s.loc in locations and s.barrier}
         last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []
         relevant = [s for s in run.steps if s.loc in locations or (s.barrier, s.stage) in stages]
-        return tuple([*relevant[-SHOWN:], *(s for s in last if s not in relevant)])
+        return tuple([*relevant[-MAX_SHOWN_STEPS:], *(s for s in last if s not in relevant)])
 
 
 def refuted(
     e: Refuted,
     steps: tuple[Step, ...] = (),
     launch: tuple[tuple[str, int], ...] = (),
-    tried: tuple[int, int] = (0, 0),
+    explored: tuple[int, int] = (0, 0),
 ) -> Verdict:
     """The verdict on a schedule with a fault."""
-    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.locations, steps, launch, tried)
+    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.locations, steps, launch, explored)
 
 
 def _role(region: Region, threads: int) -> Role:
     roles = region.parent
     name = roles.names[roles.roles.index(region)] if isinstance(roles, Roles) else "the block"
-    alone = isinstance(roles, Roles) and starts_copies_only(region)
-    return Role(name, group_of(region, threads), alone, frozenset(arrived_at(region)))
+    one_warp = isinstance(roles, Roles) and starts_copies_only(region)
+    return Role(name, group_of(region, threads), one_warp, frozenset(arrived_at(region)))
 
 
 def starts_copies_only(region: Region) -> bool:

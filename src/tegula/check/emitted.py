@@ -29,33 +29,33 @@ class Disagreement:
 
 
 def disagreement(ptx: str, kernel: Kernel) -> Disagreement | None:
-    """The first place where the PTX of a lowered kernel with roles disagrees with the kernel."""
+    """The first difference between the PTX and the IR of a lowered kernel with roles; None if they agree."""
     numbers = numbered(kernel.body)
     ops = list(numbers)
     code = Code(ptx)
     for step in code.steps:
-        wrong = _misplaced(step, ops)
-        if wrong:
-            return Disagreement(step.line, ops[step.number] if 0 <= step.number < len(ops) else None, wrong)
+        fault = _instruction_fault(step, ops)
+        if fault:
+            return Disagreement(step.line, ops[step.number] if 0 <= step.number < len(ops) else None, fault)
     emitted_steps = {step.number for step in code.steps}
     iterations = {_iteration(op) for op, number in numbers.items() if number in emitted_steps}
     for op, number in numbers.items():
         if number not in emitted_steps and _iteration(op) in iterations:
             return Disagreement(0, op, f"{op.NAME} has no instruction")
-    return _strays(code, Paths(kernel, numbers), ops)
+    return _first_deviation(code, Paths(kernel, numbers), ops)
 
 
 def require(ptx: str, kernel: Kernel) -> None:
     """Raise InternalError, with the op and its location, if the PTX of a lowered kernel with roles disagrees with the
     kernel: the proof of its schedule would not hold for the code."""
-    wrong = disagreement(ptx, kernel)
-    if wrong is None:
+    difference = disagreement(ptx, kernel)
+    if difference is None:
         return
-    op = wrong.op.NAME if wrong.op is not None else "the roles"
-    location = wrong.op.loc if wrong.op is not None else kernel.loc
+    op = difference.op.NAME if difference.op is not None else "the roles"
+    location = difference.op.loc if difference.op is not None else kernel.loc
     raise InternalError(
-        f"kernel {kernel.name}: the PTX does not match {op} at {location}: {wrong.description} "
-        f"(line {wrong.line} of the PTX)"
+        f"kernel {kernel.name}: the PTX does not match {op} at {location}: {difference.description} "
+        f"(line {difference.line} of the PTX)"
     )
 
 
@@ -77,15 +77,15 @@ SYNCHRONISING = re.compile(
 """The instructions of numbered ops; each of them needs a number."""
 
 
-def _misplaced(step: Step, ops: list[Synchronising]) -> str:
+def _instruction_fault(step: Step, ops: list[Synchronising]) -> str:
     """The fault of the instructions of one step, as text; empty if the op lowers to these instructions."""
     if step.number < 0:
         return f"no op has the instruction {step.instructions[0]}"
     if step.number >= len(ops):
         return f"there is no op {step.number}"
     pattern = re.compile(ops[step.number].instructions)
-    wrong = [instruction for instruction in step.instructions if not pattern.match(instruction)]
-    return f"{ops[step.number].NAME} does not lower to {wrong[0]}" if wrong else ""
+    unexpected = [instruction for instruction in step.instructions if not pattern.match(instruction)]
+    return f"{ops[step.number].NAME} does not lower to {unexpected[0]}" if unexpected else ""
 
 
 # Paths through PTX ----------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Step:
 
 @dataclass(slots=True)
 class Block:
-    """Instructions without a label or branch between them; `ends`: whether the kernel may end after them."""
+    """A basic block; `next`: the labels of its successors; `ends`: whether the kernel may end after the block."""
 
     steps: list[Step] = field(default_factory=list)
     next: list[str] = field(default_factory=list)
@@ -114,8 +114,8 @@ _LABEL = re.compile(r"^(\$?\w+):")
 _BRANCH = re.compile(r"^\s*(@!?%\w+\s+)?bra(\.uni)?\s+(\$?\w+)\s*;")
 _TABLE = re.compile(r"^\s*(@!?%\w+\s+)?brx\.idx(\.uni)?\s+%\w+,\s*(\$?\w+)\s*;")
 _END = re.compile(r"^\s*(@!?%\w+\s+)?(ret|exit|trap)(\.uni)?\s*;")
-_NOTE = re.compile(r"// op (\d+)")
-_PENDING = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|arrive)\b[^;]*;")
+_OP_NUMBER = re.compile(r"// op (\d+)")
+_BARRIER = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|arrive)\b[^;]*;")
 
 
 class Code:
@@ -124,7 +124,7 @@ class Code:
 
     def __init__(self, ptx: str) -> None:
         self.blocks: dict[str, Block] = {"": Block()}
-        at, label, pending = self.blocks[""], "", -1
+        block, label, barrier_number = self.blocks[""], "", -1
         lines = ptx.splitlines()
         inside, number, first, texts = False, -1, 0, list[str]()
         tables = self._tables(lines)
@@ -137,39 +137,39 @@ class Code:
                 inside = False
                 mnemonics = tuple(m[0] for m in SYNCHRONISING.finditer(" ".join(texts)))
                 if number >= 0 and not mnemonics:
-                    pending = number
+                    barrier_number = number
                 elif mnemonics:
-                    at.steps.append(Step(first, number, mnemonics))
+                    block.steps.append(Step(first, number, mnemonics))
             elif inside:
-                noted = _NOTE.search(line)
-                number = int(noted[1]) if noted else number
+                annotation = _OP_NUMBER.search(line)
+                number = int(annotation[1]) if annotation else number
                 texts.append(line.partition("//")[0].strip())
             elif label_match := _LABEL.match(line):
                 label = label_match[1]
                 if label in tables:
                     continue
-                at.next.append(label)
-                at = self.blocks.setdefault(label, Block())
+                block.next.append(label)
+                block = self.blocks.setdefault(label, Block())
             elif branch := _BRANCH.match(line):
-                at.next.append(branch[3])
-                at = self._after(at, bool(branch[1]), k)
+                block.next.append(branch[3])
+                block = self._after(block, bool(branch[1]), k)
             elif table := _TABLE.match(line):
-                at.next += tables[table[3]]
-                at = self._after(at, bool(table[1]), k)
+                block.next += tables[table[3]]
+                block = self._after(block, bool(table[1]), k)
             elif end := _END.match(line):
-                at.ends = end[2] != "trap"
-                at = self._after(at, bool(end[1]), k)
-            elif pending >= 0 and (barrier := _PENDING.search(text)):
-                at.steps.append(Step(k, pending, (barrier[0],)))
-                pending = -1
+                block.ends = end[2] != "trap"
+                block = self._after(block, bool(end[1]), k)
+            elif barrier_number >= 0 and (barrier := _BARRIER.search(text)):
+                block.steps.append(Step(k, barrier_number, (barrier[0],)))
+                barrier_number = -1
             elif text.startswith("}") and line.startswith("}"):
                 break
 
-    def _after(self, at: Block, conditional: bool, line: int) -> Block:
+    def _after(self, block: Block, conditional: bool, line: int) -> Block:
         """The block after a branch."""
         label = f"line {line}"
         if conditional:
-            at.next.append(label)
+            block.next.append(label)
         return self.blocks.setdefault(label, Block())
 
     @staticmethod
@@ -232,7 +232,7 @@ class Paths:
             return start
         if isinstance(op, BranchLike):
             return self._state(*(self._region(region, self._state(start)) for region in op.regions))
-        raise InternalError(f"{op.NAME} holds ops that synchronise")
+        raise InternalError(f"{op.NAME} contains ops that synchronise, but is not a loop or a branch")
 
     def closed(self, states: Iterable[int]) -> frozenset[int]:
         """The epsilon closure of a set of states."""
@@ -245,14 +245,14 @@ class Paths:
         return frozenset(closure)
 
     def after(self, states: frozenset[int], number: int) -> frozenset[int]:
-        """The states reached from a set of states by an op's number; none where no path has the number next."""
+        """The states reached from a set of states by an op's number; empty if no path has this number next."""
         return self.closed(to for at in states for n, to in self.edges[at] if n == number)
 
 
-def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement | None:
-    """The first step of a path through the PTX that follows the preceding steps in no path through the IR."""
+def _first_deviation(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement | None:
+    """The first step at which a path through the PTX leaves all paths through the IR; None if there is none."""
     pending = [("", paths.closed([0]))]
-    seen = set(pending)
+    visited = set(pending)
     while pending:
         label, states = pending.pop()
         block = code.blocks[label]
@@ -264,7 +264,7 @@ def _strays(code: Code, paths: Paths, ops: list[Synchronising]) -> Disagreement 
         if block.ends and paths.end not in states:
             return Disagreement(0, None, "the kernel ends before its roles do")
         for label in block.next:
-            if (label, states) not in seen:
-                seen.add((label, states))
+            if (label, states) not in visited:
+                visited.add((label, states))
                 pending.append((label, states))
     return None

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 def deadlock(run: Run) -> Refuted:
     """The fault of roles that have not ended: a phase that never completes, or a deadlock."""
-    stuck = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
-    seen: dict[int, tuple[Op, str]] = {}
-    for warp, op, text in stuck:
-        if warp.role not in seen:
+    blocked = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
+    waits_of_roles: dict[int, tuple[Op, str]] = {}
+    for warp, op, text in blocked:
+        if warp.role not in waits_of_roles:
             _note_wait(run, warp)
-            seen[warp.role] = (op, text)
-    (first, text), *rest = seen.values()
-    starved = _starved(run, [w for w, *_ in stuck])
-    if starved is not None:
-        return starved
+            waits_of_roles[warp.role] = (op, text)
+    (first, text), *rest = waits_of_roles.values()
+    incomplete = _incomplete_phase(run, [w for w, *_ in blocked])
+    if incomplete is not None:
+        return incomplete
     return Refuted(
         "deadlock",
         f"deadlock: {text}",
@@ -45,9 +45,9 @@ def _note_wait(run: Run, warp: Warp) -> None:
         run.note(warp, done.op, f"waits for phase {phase.number}, which never completes", phase, phase.number)
 
 
-def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
-    """The fault of a phase with waiting roles that lacks bytes or arrivals; None if there is none."""
-    for warp in stuck:
+def _incomplete_phase(run: Run, blocked: Sequence[Warp]) -> Refuted | None:
+    """The fault of a phase that lacks bytes or arrivals and for which a role waits; None if there is no such phase."""
+    for warp in blocked:
         event = run.traces[warp.role].steps[warp.step].events[warp.event]
         if not isinstance(event, E.Wait | E.NamedWait):
             continue
@@ -123,7 +123,7 @@ def check_end(run: Run) -> None:
     for warp in run.warps:
         steps = run.traces[warp.role].steps
         copying = known[warp.copies] < warp.copied or warp.open
-        if copying or known[warp.matmuls] < warp.started:
+        if copying or known[warp.matmuls] < warp.started_matmuls:
             kind = E.CopyOut if copying else E.Issue
             at = next(d.op for d in reversed(steps) if any(isinstance(e, kind) for e in d.events))
             raise Refuted(

@@ -25,7 +25,7 @@ def evaluator(op: Op) -> Callable[..., Any]:
     if type(op) not in _EVALUATE:
         return lambda *_: None
     evaluate, wrap = _EVALUATE[type(op)], cast_to(op.result.type)
-    return (lambda *given: wrap(evaluate(*given))) if isinstance(op, WRAPPING) else evaluate
+    return (lambda *operands: wrap(evaluate(*operands))) if isinstance(op, WRAPPING) else evaluate
 
 
 WRAPPING = (S.Add, S.Sub, S.Mul, S.Neg, S.Not, S.Shl, S.Abs, S.FloorDiv, S.Div)

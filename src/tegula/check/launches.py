@@ -1,6 +1,6 @@
-"""The launches to unroll: each input of a launch takes values near the constants that the kernel compares it with or
-divides it by, and near numbers of stages; each value is combined with small and large values of the other inputs, and
-random launches are added."""
+"""The launches to unroll. Each input of a launch has values near the constants with which the kernel compares it or by
+which the kernel divides it, and near numbers of stages. Each value is combined with small and large values of the other
+inputs, and random launches are added."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_LAUNCHES = 200
 MAX_INPUT = 1 << 12
 """The maximum absolute value of an input of a launch."""
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod, S.And, S.Shr)
-GIVEN = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockCoordinate, LogicalBlocks, Tid)
+INPUTS = (ArrayShape, ArrayLoad, BlockIndex, BlockCount, BlockCoordinate, LogicalBlocks, Tid)
 """Ops whose results are inputs of a launch."""
 EQUAL, RISING, MIXED = "equal", "rising", "mixed"
 """The patterns of array elements: all equal; increasing with the index; pseudo-random, with factors 0, 1, 2."""
@@ -34,8 +34,8 @@ EQUAL, RISING, MIXED = "equal", "rising", "mixed"
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """An input of a launch: an "argument", a "length" or the "elements" of an array, by the parameter; the index of the
-    "block", the last one of the grid; the number of tiles of a persistent grid ("blocks"); the thread's "place", its
-    index in dimension `dim`."""
+    "block", the last one of the grid; the number of tiles of a persistent grid ("blocks"); the index of the "thread"
+    in dimension `dim`."""
 
     kind: str
     parameter: int = -1
@@ -47,7 +47,7 @@ class Leaf:
         return {
             "length": f"{name}.shape[{self.dim}]",
             "elements": f"{name}[...]",
-            "place": f"tid[{self.dim}]",
+            "thread": f"tid[{self.dim}]",
         }.get(self.kind, name)
 
 
@@ -60,7 +60,7 @@ class Launch:
 
     def of(self, leaf: Leaf, at: int | None = 0) -> int | None:
         """The value of a leaf; `at`: the index of the element. None where the index is unknown."""
-        n = self.lengths.get(leaf, 0 if leaf.kind in ("block", "place") else 1)
+        n = self.lengths.get(leaf, 0 if leaf.kind in ("block", "thread") else 1)
         if leaf.kind != "elements" or self.elements == EQUAL:
             return n
         if at is None:
@@ -99,7 +99,7 @@ class Leaves:
         if isinstance(op, BlockIndex | BlockCount):
             return Leaf("block")
         return (
-            Leaf("place", -1, op.results.index(value)) if isinstance(op, Tid) and op.block is None else None
+            Leaf("thread", -1, op.results.index(value)) if isinstance(op, Tid) and op.block is None else None
         )
 
     def reader(self, value: Value) -> Callable[[Launch, Callable[[Value], int | None]], int | None]:
@@ -159,26 +159,28 @@ class Candidates:
 
     def __init__(self, leaves: Leaves, schedule_slice: ScheduleSlice, stages: Sequence[int]) -> None:
         self.counts = sorted({n for s in stages for n in (0, 1, 2, s - 1, s, s + 1, 2 * s + 1)})
-        bounds_of_leaves: dict[Leaf, tuple[set[int], set[int], DType]] = {}
+        numbers_of_leaves: dict[Leaf, tuple[set[int], set[int], DType]] = {}
         values = (v for op in leaves.kernel.walk() for v in op.results)
         relevant = [v for v in (*leaves.kernel.params, *values) if v in schedule_slice.needed]
         for value in relevant:
             leaf = leaves.of(value)
             if leaf is not None:
                 assert isinstance(value.type, DType)
-                bounds_of_leaves.setdefault(leaf, (set(), set(), value.type))
+                numbers_of_leaves.setdefault(leaf, (set(), set(), value.type))
         for closure, constants, divisors in _decisions(relevant):
-            fed = set(map(leaves.of, closure))
-            for near, by, _ in (row for leaf, row in bounds_of_leaves.items() if leaf in fed):
-                near.update(constants)
-                by.update(divisors)
+            operand_leaves = set(map(leaves.of, closure))
+            for own_constants, own_divisors, _ in (
+                row for leaf, row in numbers_of_leaves.items() if leaf in operand_leaves
+            ):
+                own_constants.update(constants)
+                own_divisors.update(divisors)
         self.scales = {
-            leaf: max([1, *(d for d in by if d <= MAX_INPUT)])
-            for leaf, (_, by, _) in bounds_of_leaves.items()
+            leaf: max([1, *(d for d in divisors if d <= MAX_INPUT)])
+            for leaf, (_, divisors, _) in numbers_of_leaves.items()
         }
         self.numbers = {
-            leaf: [n for n in self._numbers(near, {1, *stages, *by}) if _fits(n, leaf, t)]
-            for leaf, (near, by, t) in bounds_of_leaves.items()
+            leaf: [n for n in self._numbers(constants, {1, *stages, *divisors}) if _fits(n, leaf, t)]
+            for leaf, (constants, divisors, t) in numbers_of_leaves.items()
         }
         self.patterns = self._patterns()
 
@@ -186,14 +188,14 @@ class Candidates:
         """The patterns of array elements to simulate."""
         return [EQUAL, RISING, MIXED] if any(leaf.kind == "elements" for leaf in self.numbers) else [EQUAL]
 
-    def _numbers(self, near: Iterable[int], scales: Iterable[int]) -> list[int]:
+    def _numbers(self, constants: Iterable[int], scales: Iterable[int]) -> list[int]:
         """The candidate values of a leaf: trip counts and numbers near the kernel's constants first, then multiples."""
-        most = self.counts[-1]
-        candidates = [*self.counts, -1, *(c + by for c in sorted(near) for by in (-1, 0, 1, most))]
+        max_count = self.counts[-1]
+        candidates = [*self.counts, -1, *(c + d for c in sorted(constants) for d in (-1, 0, 1, max_count))]
         for d in sorted(scales):
             candidates += [n * d + rest for n in self.counts for rest in (0, 1)]
         for d in sorted(scales):
-            candidates += [(c + by) * d for c in sorted(near) for by in (0, 1, most)]
+            candidates += [(c + n) * d for c in sorted(constants) for n in (0, 1, max_count)]
         candidates += [1 << k for k in range(3, 9)] + [-self.counts[-1]]
         return [n for n in dict.fromkeys(candidates) if abs(n) <= MAX_INPUT]
 
@@ -201,7 +203,7 @@ class Candidates:
         """The values of leaves for which loops have about `count` iterations, with a remainder where `count` is at
         least 2."""
         return {
-            leaf: 0 if leaf.kind in ("block", "place") else count * d + (count > 1 < d)
+            leaf: 0 if leaf.kind in ("block", "thread") else count * d + (count > 1 < d)
             for leaf, d in self.scales.items()
         }
 

@@ -35,7 +35,7 @@ def check_limits(kernel: Kernel, allocations: Mapping[Value, SharedAllocation], 
 
 
 def _check_initialised(kernel: Kernel, roles: Op | None) -> None:
-    """Check that barriers are made and published before roles use them."""
+    """Check that barriers are initialised, and visible to all threads, before roles use them."""
     ready = [k for k, op in enumerate(kernel.body.ops) if isinstance(op, MbarrierReady)]
     for op in kernel.walk():
         if not isinstance(op, MbarrierNew):
@@ -73,7 +73,7 @@ def _check_disjoint(allocations: Mapping[Value, SharedAllocation]) -> None:
             if (
                 a is not b
                 and isinstance(a.type, MbarrierType)
-                and (isinstance(b.type, MbarrierType) or not _of_pipe(b))
+                and (isinstance(b.type, MbarrierType) or not _is_pipe_buffer(b))
                 and p.offset < q.offset + q.size
                 and q.offset < p.offset + p.size
             ):
@@ -106,7 +106,7 @@ def shared_by_roles(
     return None
 
 
-def _of_pipe(buffer: Value) -> bool:
+def _is_pipe_buffer(buffer: Value) -> bool:
     return isinstance(buffer.owner, BufNew) and bool(buffer.owner.pipe)
 
 

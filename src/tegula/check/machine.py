@@ -1,8 +1,8 @@
-"""A simulation of concurrent roles, each run until it blocks. One simulation decides for all interleavings, because a
-waiting role resumes as soon as the phase of its wait has completed. A role is simulated by its first two warps and, if
-it has several warp groups, by the last one; the last of these also stands for the warps that are not simulated. Vector
-clocks record which events of other warps happen before the current one, so one simulation shows the races of all
-interleavings."""
+"""A simulation of concurrent roles, each of which runs until it blocks. One simulation decides for all interleavings,
+because a waiting role resumes as soon as the phase of its wait is complete. A role is simulated by its first two warps
+and, if it has several warp groups, by its last warp; the last simulated warp also represents the warps that are not
+simulated. Vector clocks record which events of other warps happen before the current event, so one simulation finds the
+races of all interleavings."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tegula.ops import events as E
 from tegula.source import Location
 from tegula.types import BufType
 
-Places = tuple[tuple[Location, str], ...]
+Notes = tuple[tuple[Location, str], ...]
 
 
 @dataclass(slots=True)
 class Fill:
-    """The fills of a stage: the role that fills it, the step and event of the last fill, and the number of complete
-    phases of each barrier before the last fill (`completed_waits`). `rooms`: the barriers of which one more phase
-    completes between consecutive fills: the producer waits for a free stage at these barriers."""
+    """The fills of a stage: the role that fills it, the step and event of the last fill (`number`), and the number of
+    complete phases of each barrier before the last fill (`completed_waits`). `free_barriers`: the barriers at which the
+    producer waits for a free stage: one more phase of them completes between consecutive fills."""
 
     role: int
     number: tuple[int, int]
     completed_waits: dict[int, int]
-    rooms: list[int] | None = None
+    free_barriers: list[int] | None = None
 
 
 class Run:
@@ -53,11 +53,11 @@ class Run:
         self.roles, self.traces, self.memory = roles, traces, memory
         self.steps: list[Step] = []
         self.record = record
-        self.doubt: Refuted | None = None
+        self.parity_fault: Refuted | None = None
         """The fault of a wait with the parity of another phase; it takes precedence over later faults, which are its
         consequences."""
-        self.suspect: Refuted | None = None
-        """A fault without a consequence in this interleaving that may have one in another."""
+        self.possible_fault: Refuted | None = None
+        """A fault that has no consequence in this interleaving, but may have one in another interleaving."""
         self.waits = 0
         self.fills: dict[tuple[Value, int], Fill] = {}
         self.phases: list[Phase] = []
@@ -73,8 +73,8 @@ class Run:
                     Phase(barrier, stage, arrivals, entry, pending=arrivals, clock=[0] * width)
                 )
         self.warps: list[Warp] = []
-        for r, each in enumerate(weights):
-            for k, weight in enumerate(each):
+        for r, weights_of_role in enumerate(weights):
+            for k, weight in enumerate(weights_of_role):
                 e = 4 * len(self.warps)
                 self.warps.append(Warp(r, weight, k, e, e + 1, e + 2, e + 3, [0] * width))
 
@@ -83,12 +83,12 @@ class Run:
         try:
             self._simulate()
         except Refuted as e:
-            raise self.doubt or e from e
+            raise self.parity_fault or e from e
 
     def _simulate(self) -> None:
         while True:
-            moved = [self._advance(warp) for warp in self.warps]
-            if not any(moved):
+            progressed = [self._advance(warp) for warp in self.warps]
+            if not any(progressed):
                 break
         if any(not self.ended(warp) for warp in self.warps):
             raise deadlock(self)
@@ -100,19 +100,19 @@ class Run:
 
     def _advance(self, warp: Warp) -> bool:
         """Run a warp until it blocks, and return whether the warp has executed an event or a step."""
-        steps, moved = self.traces[warp.role].steps, False
+        steps, progressed = self.traces[warp.role].steps, False
         while warp.step < len(steps):
             done = steps[warp.step]
             while warp.event < len(done.events):
                 event = done.events[warp.event]
-                if not _DO[type(event)](self, warp, done.op, event):
-                    return moved
+                if not _EXECUTE[type(event)](self, warp, done.op, event):
+                    return progressed
                 warp.event += 1
-                moved = True
+                progressed = True
             warp.event = 0
             warp.step += 1
-            moved = True
-        return moved
+            progressed = True
+        return progressed
 
     # Barriers --------------------------------------------------------------------------------------------------------
 
@@ -136,10 +136,10 @@ class Run:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
         before = warp.waits.get(at, 0)
-        awaited = before - warp.first.setdefault(at, event.parity)
-        lags = awaited & 1 != event.parity
-        if lags:
-            self.doubt = self.doubt or Refuted(
+        awaited = before - warp.first_parity.setdefault(at, event.parity)
+        is_previous = awaited & 1 != event.parity
+        if is_previous:
+            self.parity_fault = self.parity_fault or Refuted(
                 "phase",
                 f"{self.name_of_warp(warp)} waits for parity {event.parity} of {named(phase)}, but its wait number "
                 f"{before + 1} must be for phase {awaited}, of parity {awaited & 1}",
@@ -151,18 +151,18 @@ class Run:
             return False
         if phase.number != awaited + 1:
             raise self._aliased(warp, op, phase, awaited)
-        if not lags:
+        if not is_previous:
             warp.waits[at] = before + 1
         warp.completed_waits.pop(at, None)
         warp.completed_waits[at] = awaited + 1
         if awaited >= 0:
-            _join(warp.clock, phase.ended[awaited])
+            _join(warp.clock, phase.clocks_of_phases[awaited])
             warp.known_waits |= phase.known_waits_of_phases[awaited]
         self._tick(warp)
         self.waits += 1
         bit = 1 << self.waits
         warp.known_waits |= bit
-        phase.waited.setdefault(awaited, []).append((warp, bit))
+        phase.waits_of_phases.setdefault(awaited, []).append((warp, bit))
         self.note(
             warp,
             op,
@@ -187,11 +187,11 @@ class Run:
             text,
             op.loc,
             "a role that waits for phase n must also arrive for phase n + 2, or the parity aliases",
-            _at(phase.last, "the phase ends here"),
+            _notes_at(phase.last, "the phase ends here"),
         )
 
     def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
-        """Execute an arrival at an mbarrier, by each warp that this one stands for or, if elected, by the role's first
+        """Execute an arrival at an mbarrier, by each warp that this warp represents or, if elected, by the role's first
         warp alone."""
         if event.elected and warp.number:
             return True
@@ -199,7 +199,7 @@ class Run:
         return True
 
     def arrive_named(self, warp: Warp, op: Op, event: E.NamedArrival) -> bool:
-        """Execute an arrival at a named barrier, by each warp that this one stands for."""
+        """Execute an arrival at a named barrier, by each warp that this warp represents."""
         self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
         return True
 
@@ -210,7 +210,7 @@ class Run:
         own = warp.arrivals[at]
         if phase.number == own:
             return False
-        _join(warp.clock, phase.ended[own])
+        _join(warp.clock, phase.clocks_of_phases[own])
         warp.known_waits |= phase.known_waits_of_phases[own]
         self._tick(warp)
         self.note(warp, op, f"passes synchronisation {own}", phase, own)
@@ -223,13 +223,13 @@ class Run:
         if not (known or last >= phase.number - 1) or weight > phase.pending:
             raise self._miscounted(warp, op, phase, last)
         if not known and last != phase.number:
-            self.suspect = self.suspect or Refuted(
+            self.possible_fault = self.possible_fault or Refuted(
                 "arrivals",
                 f"{self.name_of_warp(warp)} arrives for phase {phase.number} of {named(phase)}, which is not ordered "
                 f"after the end of phase {phase.number - 1}",
                 op.loc,
                 "arrive once for each item, after a wait for the phase before",
-                _at(phase.last, "an arrival before it"),
+                _notes_at(phase.last, "an arrival before it"),
             )
         warp.arrivals[at] = phase.number
         self._tick(warp)
@@ -238,7 +238,7 @@ class Run:
         phase.pending -= weight
         phase.announced += event.bytes
         phase.last = op
-        self.note(warp, op, _arrives(event, weight), phase, phase.number)
+        self.note(warp, op, _arrival_text(event, weight), phase, phase.number)
         self._complete_phase(phase, op)
 
     def _counts_copy(self, warp: Warp, at: int, phase: Phase) -> bool:
@@ -257,7 +257,7 @@ class Run:
             return True
         if any(counted == number for counted, _ in phase.copies):
             return False
-        rows = enumerate(zip(warp.clock, phase.ended[number], strict=True))
+        rows = enumerate(zip(warp.clock, phase.clocks_of_phases[number], strict=True))
         return all(known >= moment for k, (known, moment) in rows if k != phase.entry)
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
@@ -272,7 +272,7 @@ class Run:
         else:
             message = f"{phase_name} counts {phase.count} arrivals in phase {phase.number}, but {warp_name} arrives too"
             help = "count the warps of all roles that arrive, each once for each item"
-        return Refuted("arrivals", message, op.loc, help, _at(phase.last, "an arrival before it"))
+        return Refuted("arrivals", message, op.loc, help, _notes_at(phase.last, "an arrival before it"))
 
     def copy_in(self, warp: Warp, op: Op, event: E.CopyIn) -> bool:
         """Start a bulk load into shared memory by the role's first warp; Refuted where another phase may count the
@@ -287,7 +287,7 @@ class Run:
                 "previous phase, which does not count it",
                 op.loc,
                 "announce the bytes of all copies of an item",
-                _at(phase.last, "announced here"),
+                _notes_at(phase.last, "announced here"),
             )
         access = Access(
             op, event.to, True, E.ASYNC, warp.role, (warp.step, warp.event), phase.entry, phase.number + 1, -1
@@ -311,15 +311,15 @@ class Run:
                 f"{phase.announced} are announced",
                 op.loc,
                 "announce the bytes of all copies of an item",
-                _at(phase.last, "announced here"),
+                _notes_at(phase.last, "announced here"),
             )
         if phase.copied < phase.announced:
             return
-        for warp, bit in phase.waited.get(phase.number - 1, ()):
+        for warp, bit in phase.waits_of_phases.get(phase.number - 1, ()):
             if not phase.known_waits & bit:
                 raise self._aliased(warp, self._waiting(warp, phase), phase, phase.number - 1)
         phase.clock[phase.entry] = phase.number + 1
-        phase.ended.append(list(phase.clock))
+        phase.clocks_of_phases.append(list(phase.clock))
         phase.known_waits_of_phases.append(phase.known_waits)
         phase.number += 1
         phase.pending, phase.announced, phase.copied = phase.count, 0, 0
@@ -337,8 +337,7 @@ class Run:
     # Memory ----------------------------------------------------------------------------------------------------------
 
     def access(self, warp: Warp, op: Op, event: E.MemoryAccess) -> bool:
-        """Execute an access of shared memory by the threads of a warp, and by the warp groups that the warp stands
-        for."""
+        """Execute an access of shared memory by the threads of a warp, and of the warp groups that it represents."""
         self._tick(warp)
         moment = warp.clock[warp.entry]
         for at in self._slots(warp, event.at) if event.warp_group else (event.at,):
@@ -357,7 +356,7 @@ class Run:
         return True
 
     def _slots(self, warp: Warp, first: E.Bytes) -> Iterator[E.Bytes]:
-        """The slots of the warp groups that a warp stands for, derived from the slot of the first one."""
+        """The slots of the warp groups that a warp represents, derived from the slot of the first warp group."""
         groups, t = max(1, self.roles[warp.role].group.warp_groups), first.buffer.type
         assert isinstance(t, BufType)
         slot_size = t.shape[0] // groups * (first.end - first.start)
@@ -381,54 +380,62 @@ class Run:
                 "allocate the barrier at another offset",
             )
         if access.at.stage >= 0:
-            self._filled(warp, access)
+            self._check_release(warp, access)
         race = self.memory.record(access, warp.clock)
         if self.record:
-            self.note(warp, access.op, _does(access), None)
+            self.note(warp, access.op, _access_text(access), None)
         if race is not None:
             raise self._race(race)
 
-    def _filled(self, warp: Warp, access: Access) -> None:
-        """Check that a stage is read between its fill and its release: a role that has arrived as often as the stage
-        was filled, at the barrier where the producer waits for a free stage, has released the stage."""
+    def _check_release(self, warp: Warp, access: Access) -> None:
+        """Check that a stage is read between its fill and its release. A role has released the stage if it has arrived
+        once per fill at the barrier where the producer waits for a free stage."""
         key = (access.at.buffer, access.at.stage)
-        last = self.fills.get(key)
+        fill = self.fills.get(key)
         if access.write:
-            if last is None:
+            if fill is None:
                 self.fills[key] = Fill(access.role, access.number, dict(warp.completed_waits))
-            elif last.number != access.number:
-                once = [
-                    at for at, n in warp.completed_waits.items() if n == last.completed_waits.get(at, 0) + 1
+            elif fill.number != access.number:
+                advanced = [
+                    at for at, n in warp.completed_waits.items() if n == fill.completed_waits.get(at, 0) + 1
                 ]
-                rooms = once if last.rooms is None else [at for at in once if at in last.rooms]
-                self.fills[key] = Fill(last.role, access.number, dict(warp.completed_waits), rooms)
+                free_barriers = (
+                    advanced
+                    if fill.free_barriers is None
+                    else [at for at in advanced if at in fill.free_barriers]
+                )
+                self.fills[key] = Fill(fill.role, access.number, dict(warp.completed_waits), free_barriers)
             return
-        if last is None or last.role == access.role:
+        if fill is None or fill.role == access.role:
             return
         arrives = self.roles[access.role].arrives
-        rooms = [at for at in last.rooms or () if self.phases[at].barrier in arrives]
-        if rooms and warp.arrivals.get(rooms[-1], -1) >= last.completed_waits[rooms[-1]]:
-            self.suspect = self.suspect or Refuted(
+        free_barriers = [at for at in fill.free_barriers or () if self.phases[at].barrier in arrives]
+        if (
+            free_barriers
+            and warp.arrivals.get(free_barriers[-1], -1) >= fill.completed_waits[free_barriers[-1]]
+        ):
+            self.possible_fault = self.possible_fault or Refuted(
                 "stage",
                 f"{self.name_of_warp(warp)} reads {_address_text(access.at)} after its release",
                 access.op.loc,
                 "use the stage of the item that was waited for",
-                _at(self.phases[rooms[-1]].last, "released here"),
+                _notes_at(self.phases[free_barriers[-1]].last, "released here"),
             )
 
     def _race(self, race: Race) -> Refuted:
         first, second = race.first, race.second
         address = _address_text(second.at)
-        before = f"{self.roles[first.role].name} {_does(first)} before"
+        second_access = f"{self.roles[second.role].name} {_access_text(second)}"
+        before = f"{self.roles[first.role].name} {_access_text(first)} before"
         if race.fence:
-            message = (
-                f"{address}: {self.roles[second.role].name} {_does(second)}, without a proxy fence in between"
-            )
+            message = f"{address}: {second_access}, without a proxy fence in between"
             help = "call tg.fence_async() in the threads that accessed the memory, before they arrive"
             return Refuted("fence", message, second.op.loc, help, ((first.op.loc, before),))
-        message = f"{address}: {self.roles[second.role].name} {_does(second)} while another access may be in progress"
+        message = f"{address}: {second_access} while another access may be in progress"
         help = _remedy(first, second)
-        other = f"{self.roles[first.role].name} {_does(first)}, without an order between the two accesses"
+        other = (
+            f"{self.roles[first.role].name} {_access_text(first)}, without an order between the two accesses"
+        )
         return Refuted("race", message, second.op.loc, help, ((first.op.loc, other),))
 
     def fence(self, warp: Warp, op: Op, event: E.Fence) -> bool:
@@ -440,17 +447,25 @@ class Run:
 
     def issue(self, warp: Warp, op: Op, event: E.Issue) -> bool:
         """Start a matmul, which reads shared memory until it is complete."""
-        warp.started += 1
+        warp.started_matmuls += 1
         for at in event.operands:
             access = Access(
-                op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.matmuls, warp.started, -1
+                op,
+                at,
+                False,
+                E.ASYNC,
+                warp.role,
+                (warp.step, warp.event),
+                warp.matmuls,
+                warp.started_matmuls,
+                -1,
             )
             self._record(warp, access)
         return True
 
     def mma_complete(self, warp: Warp, op: Op, event: E.MmaComplete) -> bool:
         """Execute a wait after which at most `pending` matmuls of the warp are in flight."""
-        warp.clock[warp.matmuls] = max(warp.clock[warp.matmuls], warp.started - event.pending)
+        warp.clock[warp.matmuls] = max(warp.clock[warp.matmuls], warp.started_matmuls - event.pending)
         self.note(warp, op, f"waits until at most {event.pending} matmuls are in flight", None)
         return True
 
@@ -480,22 +495,22 @@ class Run:
 
     def sync(self, warp: Warp, op: Op, event: E.Sync) -> bool:
         """Synchronise warps: early warps block until the last one arrives."""
-        waiting = [
+        participants = [
             w
             for w in self.warps
             if w.role == warp.role and not (event.warp_group and _is_in_other_warp_group(w))
         ]
-        if warp not in waiting:
+        if warp not in participants:
             return True
         if warp.synced:
             warp.synced = False
             return True
-        if any((w.step, w.event) != (warp.step, warp.event) for w in waiting):
+        if any((w.step, w.event) != (warp.step, warp.event) for w in participants):
             return False
-        known = [max(column) for column in zip(*(w.clock for w in waiting), strict=True)]
-        past = reduce(or_, (w.known_waits for w in waiting))
-        for w in waiting:
-            w.clock[:], w.known_waits = known, past
+        known = [max(column) for column in zip(*(w.clock for w in participants), strict=True)]
+        known_waits = reduce(or_, (w.known_waits for w in participants))
+        for w in participants:
+            w.clock[:], w.known_waits = known, known_waits
             w.synced = w is not warp
         return True
 
@@ -534,14 +549,14 @@ def _address_text(at: E.Bytes) -> str:
     return f"{name}[{at.stage}]" if at.stage >= 0 else name
 
 
-def _does(access: Access) -> str:
-    ways = {
+def _access_text(access: Access) -> str:
+    texts = {
         (True, E.ASYNC): "has a copy write it",
         (False, E.ASYNC): "has tensor cores or a copy read it",
         (True, E.GENERIC): "writes it",
         (False, E.GENERIC): "reads it",
     }
-    return ways[access.write, access.proxy]
+    return texts[access.write, access.proxy]
 
 
 def _remedy(first: Access, second: Access) -> str:
@@ -552,17 +567,17 @@ def _remedy(first: Access, second: Access) -> str:
     return "wait for the full barrier of the stage before its first use"
 
 
-def _arrives(event: E.Arrive, weight: int) -> str:
+def _arrival_text(event: E.Arrive, weight: int) -> str:
     if event.bytes:
         return f"arrives and announces {event.bytes} bytes"
     return "arrives" if weight == 1 else f"arrives with {weight} warps"
 
 
-def _at(op: Op | None, text: str) -> Places:
+def _notes_at(op: Op | None, text: str) -> Notes:
     return ((op.loc, text),) if op is not None else ()
 
 
-_DO: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
+_EXECUTE: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
     E.Wait: Run.wait,
     E.Arrive: Run.arrive,
     E.CopyIn: Run.copy_in,

@@ -35,8 +35,9 @@ class Access:
 
 @dataclass(slots=True)
 class Cell:
-    """A range of bytes that accesses never split. `writes`: the last write, by each warp; `reads`: the reads since;
-    `before`: the accesses ordered before the last write, for the other warps that take part in the write."""
+    """A range of bytes that each access covers entirely or not at all. `writes`: the last write, by each warp; `reads`:
+    the reads since; `before`: the accesses ordered before the last write, for the other warps that take part in the
+    write."""
 
     writes: list[Access] = field(default_factory=list[Access])
     reads: dict[int, Access] = field(default_factory=dict[int, Access])
@@ -61,7 +62,7 @@ class Memory:
         self.cells: dict[int, Cell] = {cut: Cell() for cut in self.cuts}
         self.barriers = barriers
         self._within: dict[tuple[int, int], list[Cell]] = {}
-        self._struck: dict[tuple[int, int], Value | None] = {}
+        self._barrier_in_range: dict[tuple[int, int], Value | None] = {}
 
     def cells_of(self, at: Bytes) -> list[Cell]:
         """The cells in a range of bytes."""
@@ -73,10 +74,10 @@ class Memory:
     def barrier_in(self, at: Bytes) -> Value | None:
         """A barrier in a range of bytes; None if the range has none."""
         key = (at.start, at.end)
-        if key not in self._struck:
+        if key not in self._barrier_in_range:
             barriers = (v for v, (start, end) in self.barriers.items() if start < at.end and at.start < end)
-            self._struck[key] = next(barriers, None)
-        return self._struck[key]
+            self._barrier_in_range[key] = next(barriers, None)
+        return self._barrier_in_range[key]
 
     def record(self, access: Access, clock: Clock) -> Race | None:
         """Record an access by a warp with the vector clock `clock`, and return the race, if there is one."""

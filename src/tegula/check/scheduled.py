@@ -1,5 +1,5 @@
 """The view of a kernel in proofs: its values, roles, barriers and events by number, derived from the IR and the event
-table. The prover and the verifier have only this numbering in common."""
+table. The prover and the verifier share this numbering only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Scheduled(ABC):
     """The roles, barriers and events of a lowered kernel, by number."""
 
     def __init__(self, kernel: Kernel, compilation: Any) -> None:
-        self.kernel, self.known, self.allocations = (
+        self.kernel, self.uniformity, self.allocations = (
             kernel,
             compilation.uniformity,
             compilation.shared.allocations,
@@ -91,7 +91,7 @@ class Scheduled(ABC):
             [(op, e) for op in region.walk() if op.NAME != "buf.new" for e in self.events_of(op)]
             for region in self.roles
         ]
-        """The events of each role in the order of its text, with their ops."""
+        """The events of each role in program order, each with its op."""
         self.arrivers: list[set[int]] = [set() for _ in self.barriers]
         self.waiters: list[set[int]] = [set() for _ in self.barriers]
         self.waits_of_one: set[tuple[int, int]] = set()
@@ -99,11 +99,11 @@ class Scheduled(ABC):
         self.accesses: dict[Value, list[Access]] = {}
         for r, events in enumerate(self.order):
             for op, e in events:
-                self._note(r, op, e)
+                self._record(r, op, e)
         self.tracked = {v for v, rows in self.accesses.items() if any(row[2] for row in rows)}
         """The buffers that copies or tensor cores access."""
 
-    def _note(self, r: int, op: Op, e: E.Event) -> None:
+    def _record(self, r: int, op: Op, e: E.Event) -> None:
         b = self.at(e)
         if isinstance(e, E.Wait | E.NamedWait):
             self.waiters[b].add(r)
@@ -132,7 +132,7 @@ class Scheduled(ABC):
         return values
 
     def pure(self, op: Op) -> bool:
-        """Whether the results of an op are a function of its operands in all of a launch."""
+        """Whether the results of an op are a function of its operands throughout a launch."""
         if isinstance(op, ArrayLoad):
             array = array_of(op.array)
             return array in self.kernel.params and array not in self.written
@@ -140,66 +140,66 @@ class Scheduled(ABC):
         return isinstance(op, LaneUniform) or (op.PURE and not op.COOPERATIVE and scalars and not op.regions)
 
     def slots(self, v: Value) -> int:
-        """The stages of a buffer of one role that copies read; 0 for others."""
+        """The number of stages of a buffer that copies or tensor cores access; 0 for other buffers."""
         return v.owner.stages if v in self.tracked and isinstance(v.owner, BufNew) else 0
 
     def events_of(self, op: Op) -> tuple[E.Event, ...]:
         """The events of an op, without the stages and numbers that depend on the path."""
-        known_events = self._events.get(op)
-        if known_events is None:
-            known_events = self._events[op] = tuple(E.events(op, _Anywhere(self)))
-        return known_events
+        events = self._events.get(op)
+        if events is None:
+            events = self._events[op] = tuple(E.events(op, _PathIndependent(self)))
+        return events
 
     def acts(self, op: Op) -> bool:
         """Whether an op has events other than accesses of memory, synchronisation and fences."""
-        known_acts = self._acts.get(op)
-        if known_acts is None:
-            known_acts = self._acts[op] = type(op) in E.RULES and any(
+        acts = self._acts.get(op)
+        if acts is None:
+            acts = self._acts[op] = type(op) in E.RULES and any(
                 not isinstance(e, E.MemoryAccess | E.Sync | E.Fence) for e in self.events_of(op)
             )
-        return known_acts
+        return acts
 
     def counts(self, op: Op) -> bool:
         """Whether an op is a step: an op that acts, or contains such ops, or a branch that threads take together and in
         which memory of several roles is handed over."""
         if op not in self._counts:
-            is_uniform = isinstance(op, If) and not self.known.varying(op.condition)
+            is_uniform = isinstance(op, If) and not self.uniformity.varying(op.condition)
             self._counts[op] = any(self.acts(o) or (is_uniform and self._prepares(o)) for o in op.walk())
         return self._counts[op]
 
     def _prepares(self, op: Op) -> bool:
         events = self.events_of(op)
         return any(
-            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and self.hands(e.at.buffer))
+            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and self.is_handed_over(e.at.buffer))
             for e in events
         )
 
     @abstractmethod
-    def hands(self, buffer: Value) -> bool:
+    def is_handed_over(self, buffer: Value) -> bool:
         """Whether roles hand a buffer to each other."""
 
 
-class _Anywhere:
+class _PathIndependent:
     """The facts about operands that hold on every path, in the interface of the event table (see events.Known)."""
 
-    def __init__(self, of: Scheduled) -> None:
-        self.of = of
+    def __init__(self, scheduled: Scheduled) -> None:
+        self.scheduled = scheduled
 
     def number(self, value: Value) -> int:
         """The integer 0 for every value: stages are not distinguished."""
         return 0
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """The bytes of the whole buffer that a view shows, counted from its own start."""
-        allocation = self.of.allocations.get(root(buffer))
+        """All bytes of the buffer of a view, counted from the start of the buffer."""
+        allocation = self.scheduled.allocations.get(root(buffer))
         return E.Bytes(0, allocation.size if allocation is not None else 1, root(buffer))
 
     def warp_groups(self, op: Op) -> int:
         """The number of warp groups of the role that an op is in; 1 outside of roles."""
         at = op.parent
-        while at is not None and at not in self.of.roles:
+        while at is not None and at not in self.scheduled.roles:
             at = at.parent.parent if at.parent is not None else None
-        return self.of.warp_groups[self.of.roles.index(at)] if at is not None else 1
+        return self.scheduled.warp_groups[self.scheduled.roles.index(at)] if at is not None else 1
 
 
 def memory(e: E.Event) -> tuple[E.Bytes, ...]:
@@ -212,7 +212,7 @@ def memory(e: E.Event) -> tuple[E.Bytes, ...]:
 
 
 def array_of(v: Value) -> Value:
-    """The array of which a view shows a part."""
+    """The array to which a view refers."""
     while isinstance(v.owner, ArrayView):
         v = v.owner.array
     return v

@@ -22,13 +22,13 @@ class Role:
 
 @dataclass(slots=True)
 class Warp:
-    """A simulated warp of a role. `weight`: the number of warps that it stands for. `entry`, `fences`, `matmuls`,
-    `copies`: the indices of its entries in clocks. `step`, `event`: its place in the trace; `synced`: whether the warps
-    it waits for have arrived. `waits`: the number of its waits at each barrier; `arrivals`: the phase of its last
-    arrival at each; `first`: the parity of its first wait. `started`, `copied`: numbers of its matmuls and bulk groups;
-    `open`: whether its current bulk group is uncommitted. `completed_waits`: the number of phases it has waited for at
-    each barrier, the barrier of the last wait at the end. `known_waits`: the waits that happened before, one bit
-    each."""
+    """A simulated warp of a role. `weight`: the number of warps that it represents. `entry`, `fences`, `matmuls`,
+    `copies`: the indices of its entries in clocks. `step`, `event`: its position in the trace; `synced`: whether all
+    warps of its current synchronisation have arrived. `waits`: the number of its waits at each barrier; `arrivals`: the
+    phase of its last arrival at each; `first_parity`: the parity of its first wait at each. `started_matmuls`,
+    `copied`: the numbers of its matmuls and bulk groups; `open`: whether its current bulk group is uncommitted.
+    `completed_waits`: the number of phases for which it has waited, by barrier, in the order of the last waits.
+    `known_waits`: the waits that happened before, one bit each."""
 
     role: int
     weight: int
@@ -42,9 +42,9 @@ class Warp:
     event: int = 0
     synced: bool = False
     waits: dict[int, int] = field(default_factory=dict[int, int])
-    first: dict[int, int] = field(default_factory=dict[int, int])
+    first_parity: dict[int, int] = field(default_factory=dict[int, int])
     arrivals: dict[int, int] = field(default_factory=dict[int, int])
-    started: int = 0
+    started_matmuls: int = 0
     copied: int = 0
     open: bool = False
     completed_waits: dict[int, int] = field(default_factory=dict[int, int])
@@ -54,8 +54,9 @@ class Warp:
 @dataclass(slots=True)
 class Phase:
     """One stage of a barrier. `number`: index of the current phase; `pending`: arrivals that the phase lacks;
-    `announced`, `copied`: bytes. `clock`: the joined clocks of arrivals; `ended`: the same for each phase before.
-    `waited`: by phase, the warps that went past, one bit for each wait; `known_waits`, `known_waits_of_phases`: the
+    `announced`, `copied`: bytes. `clock`: the joined clocks of arrivals; `clocks_of_phases`: the joined clocks of
+    each previous phase. `waits_of_phases`: by phase, the warps whose wait for it has ended, each with the bit of the
+    wait; `known_waits`, `known_waits_of_phases`: the
     waits that happened before the arrivals and copies, now and when each phase ended. `last`: the last arrival;
     `copies`: the copies that the barrier counts, by phase."""
 
@@ -68,8 +69,10 @@ class Phase:
     announced: int = 0
     copied: int = 0
     clock: Clock = field(default_factory=list[int])
-    ended: list[Clock] = field(default_factory=list[Clock])
-    waited: dict[int, list[tuple[Warp, int]]] = field(default_factory=dict[int, list[tuple[Warp, int]]])
+    clocks_of_phases: list[Clock] = field(default_factory=list[Clock])
+    waits_of_phases: dict[int, list[tuple[Warp, int]]] = field(
+        default_factory=dict[int, list[tuple[Warp, int]]]
+    )
     known_waits: int = 0
     known_waits_of_phases: list[int] = field(default_factory=list[int])
     last: Op | None = None
@@ -77,7 +80,7 @@ class Phase:
 
 
 def warp_weights(role: Role) -> list[int]:
-    """For each simulated warp of a role, the number of warps that it stands for."""
+    """For each simulated warp of a role, the number of warps that it represents."""
     if role.one_warp or role.group.warps == 1:
         return [1]
     if role.group.warp_groups > 1:

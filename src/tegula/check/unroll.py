@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tegula.check.evaluate import evaluator
-from tegula.check.launches import GIVEN, Launch, Leaves
+from tegula.check.launches import INPUTS, Launch, Leaves
 from tegula.check.slices import ScheduleSlice, carried, multiplies, numbers
 from tegula.check.verdict import Refuted
 from tegula.dataclass import dataclass, field
@@ -31,8 +31,8 @@ Env: TypeAlias = dict[Value, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """An executed op of a role, and its events."""
+class ExecutedOp:
+    """An op that a role has executed, and its events."""
 
     op: Op
     events: tuple[E.Event, ...]
@@ -40,12 +40,12 @@ class Done:
 
 @dataclass(slots=True)
 class Trace:
-    """The ops that a role executes in one launch, and its numbers of started and of complete matmuls; `last`: the
-    number of the last matmul started that reads registers."""
+    """The ops that a role executes in one launch. `started_matmuls`, `completed_matmuls`: the numbers of started and of
+    complete matmuls; `last`: by op with an operand in registers, the number of its last matmul."""
 
-    steps: list[Done] = field(default_factory=list[Done])
-    started: int = 0
-    complete: int = 0
+    steps: list[ExecutedOp] = field(default_factory=list[ExecutedOp])
+    started_matmuls: int = 0
+    completed_matmuls: int = 0
     last: dict[Op, int] = field(default_factory=dict[Op, int])
 
 
@@ -115,7 +115,7 @@ class Program:
         return None
 
     def _scalar(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
-        if isinstance(op, GIVEN):
+        if isinstance(op, INPUTS):
             rows = [(r, self.leaves.reader(r)) for r in op.results]
 
             def look_up(env: Env, trace: Trace, launch: Launch) -> None:
@@ -137,23 +137,23 @@ class Program:
         """A function that appends the op to the trace, with its events, which are cached by the numbers that they
         depend on."""
         arguments = numbers(op)
-        known: dict[tuple[Any, ...], Done] = {}
+        known: dict[tuple[Any, ...], ExecutedOp] = {}
         has_own_events, in_flight = (
             self.schedule_slice.has_own_events(op),
             [v for v in op.operands if v in self.schedule_slice.in_flight],
         )
-        special = in_flight or multiplies(op) or isinstance(op, MmaWait)
+        changes_matmuls = in_flight or multiplies(op) or isinstance(op, MmaWait)
 
         def run(env: Env, trace: Trace, launch: Launch) -> None:
             if has_own_events:
                 key = tuple(map(env.get, arguments))
                 done = known.get(key)
                 if done is None:
-                    done = known[key] = Done(op, tuple(E.events(op, _Known(self, op, env))))
+                    done = known[key] = ExecutedOp(op, tuple(E.events(op, _OperandValues(self, op, env))))
                 trace.steps.append(done)
                 if len(trace.steps) > MAX_STEPS:
                     raise TooLong
-            if special:
+            if changes_matmuls:
                 self._track_in_flight(op, env, trace)
 
         return run
@@ -164,7 +164,7 @@ class Program:
         """Number the matmuls in program order; a tile maps to the last matmul that writes it. Refuted where an op uses
         the result of a matmul in flight."""
         if isinstance(op, MmaWait):
-            trace.complete = max(trace.complete, trace.started - op.pending)
+            trace.completed_matmuls = max(trace.completed_matmuls, trace.started_matmuls - op.pending)
             for v, r in zip(op.operands, op.results, strict=True):
                 env[r] = env.get(v, 0)
             return
@@ -172,7 +172,7 @@ class Program:
         for k, v in enumerate(op.operands):
             if not isinstance(v.type, TileType) or (adds and k == 2):
                 continue
-            if (env.get(v) or 0) > trace.complete:
+            if (env.get(v) or 0) > trace.completed_matmuls:
                 raise Refuted(
                     "in-flight",
                     f"{op.NAME} uses the result of a matmul in flight",
@@ -180,18 +180,18 @@ class Program:
                     "wait for the matmul before the first use of its result",
                 )
         if isinstance(op, MatmulLike) and adds:
-            trace.started += 1
+            trace.started_matmuls += 1
             if op.wait:
-                trace.complete = trace.started
+                trace.completed_matmuls = trace.started_matmuls
             elif isinstance(op, RegisterMma):
-                trace.last[op] = trace.started
-            env[op.result] = trace.started
+                trace.last[op] = trace.started_matmuls
+            env[op.result] = trace.started_matmuls
 
     def _check_register_operands(self, body: Region, trace: Trace) -> None:
         """Check, before another iteration of a loop, that no matmul in flight reads registers which the iteration
         overwrites."""
         for op, number in trace.last.items():
-            if number > trace.complete and reads_registers(op, body):
+            if number > trace.completed_matmuls and reads_registers(op, body):
                 raise Refuted(
                     "in-flight",
                     f"{op.NAME} reads registers that the next iteration of the loop overwrites",
@@ -300,7 +300,7 @@ class Program:
 _CONTROLS: dict[type[Op], Any] = {For: Program.for_loop, While: Program.while_loop, If: Program.branch}
 
 
-class _Known:
+class _OperandValues:
     """The values of an op's operands in a launch (see events.Known)."""
 
     def __init__(self, program: Program, op: Op, env: Env) -> None:

@@ -31,8 +31,8 @@ class Step:
     def __str__(self) -> str:
         stage = f", stage {self.stage}" if self.stage >= 0 else ""
         phase = f", phase {self.phase}" if self.phase >= 0 else ""
-        of = f" ({self.barrier}{stage}{phase})" if self.barrier else ""
-        return f"{self.role}: {self.text}{of}"
+        barrier = f" ({self.barrier}{stage}{phase})" if self.barrier else ""
+        return f"{self.role}: {self.text}{barrier}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,13 @@ class Gap:
         return f"line {self.loc.line}: " if self.loc.line else ""
 
     def __str__(self) -> str:
-        of = f"{self.obligation}, " if self.obligation else ""
-        by = f"{self.role}: " if self.role else ""
-        return f"no proof ({of}{by}{self.message})" if of or by else f"no proof: {self.message}"
+        obligation = f"{self.obligation}, " if self.obligation else ""
+        role = f"{self.role}: " if self.role else ""
+        return (
+            f"no proof ({obligation}{role}{self.message})"
+            if obligation or role
+            else f"no proof: {self.message}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

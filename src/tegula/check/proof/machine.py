@@ -126,7 +126,7 @@ class Machine:
             return self.state.outer[v]
         owner = v.owner
         result: Any = None
-        if not self.program.known.varying(v):
+        if not self.program.uniformity.varying(v):
             if isinstance(owner, Op) and self.program.pure(owner):
                 result = self._compute(owner, v)
             elif isinstance(owner, If) and isinstance(v.type, DType):
@@ -293,7 +293,7 @@ class Machine:
                     if isinstance(e, E.MemoryAccess):
                         self._access(role, e, o, o is op)
         for v in op.results:
-            numeric = isinstance(v.type, DType) and not self.program.known.varying(v)
+            numeric = isinstance(v.type, DType) and not self.program.uniformity.varying(v)
             if numeric and not self.program.pure(op) and frame.values.get(v) is None:
                 chosen = self._branch_result(op, v) if isinstance(op, If) else None
                 frame.values[v] = self._arbitrary_number(v) if chosen is None else chosen
@@ -725,7 +725,7 @@ class Machine:
             stored = self.value(e.number) if is_certain and e.number is not None else None
             if stored is not None:
                 self.state.contents.append((n, item, stored))
-        elif is_certain and e.number is not None and not self.program.known.varying(e.number):
+        elif is_certain and e.number is not None and not self.program.uniformity.varying(e.number):
             for m, other, stored in self.state.contents:
                 if m == n and self.state.known.equal(other, item):
                     role.frames[-1].values[e.number] = stored

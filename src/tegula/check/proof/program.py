@@ -97,7 +97,7 @@ class Program(Scheduled):
         self.uses = self._uses()
         self.needed = self._needed()
 
-    def hands(self, buffer: Value) -> bool:
+    def is_handed_over(self, buffer: Value) -> bool:
         return buffer in self.rings
 
     # Rings -----------------------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ class Layout(Scheduled):
     def _check_arrivals(self) -> None:
         """Check O2: each barrier counts the arrivals of all roles, and the threads of a role arrive and wait
         together."""
-        for op in (op for region in self.roles for op in region.walk() if op in self.known.divergent):
+        for op in (op for region in self.roles for op in region.walk() if op in self.uniformity.divergent):
             if any(map(self.acts, op.walk())):
                 raise Rejected("threads of a role diverge around operations on barriers", op)
         for r, events in enumerate(self.order):
@@ -169,7 +169,7 @@ class Layout(Scheduled):
                 message = f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}"
                 raise Rejected(message, v.owner)
 
-    def hands(self, buffer: Value) -> bool:
+    def is_handed_over(self, buffer: Value) -> bool:
         return buffer in self.rings
 
     def _overlapping(self) -> dict[Value, list[int]]:

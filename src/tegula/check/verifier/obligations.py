@@ -355,7 +355,7 @@ class Obligations(Walk):
             stored = self.value(e.number) if e.number is not None else None
             if stored is not None:
                 self.state.contents.append((*at, stored))
-        elif e.number is not None and not self.layout.known.varying(e.number):
+        elif e.number is not None and not self.layout.uniformity.varying(e.number):
             for n, item, stored in self.state.contents:
                 if n == at[0] and self.state.facts.equal(item, at[1]):
                     self.state.roles[self.role].frames[-1].env[e.number] = stored

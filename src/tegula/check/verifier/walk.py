@@ -162,7 +162,7 @@ class Walk(ABC):
         if v in self.state.outer:
             return self.state.outer[v]
         owner = v.owner
-        if self.layout.known.varying(v) or self._is_lane_varying(v):
+        if self.layout.uniformity.varying(v) or self._is_lane_varying(v):
             return None
         env = self._env_of(frames, owner)
         result = None
@@ -327,7 +327,7 @@ class Walk(ABC):
                     break
             self.check_accesses_of_results(role, o)
         for v in op.results:
-            uniform = not self.layout.known.varying(v) and not self._is_lane_varying(v)
+            uniform = not self.layout.uniformity.varying(v) and not self._is_lane_varying(v)
             if isinstance(v.type, DType) and uniform and not self.layout.pure(op) and f.env.get(v) is None:
                 f.env[v] = self._branch_result(op, v) if isinstance(op, If) else None
                 if f.env[v] is None:
