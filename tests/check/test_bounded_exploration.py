@@ -1,4 +1,4 @@
-"""Kernels that require_accepted schedules without a proof: the verdict names the explored launches."""
+"""Kernels that accept schedules without a proof: the verdict names the explored launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that a tape calls, the graph of the tape_with_function launches, and timing."""
+"""Functions that a tape calls, the graph of the recorded launches, and timing."""
 
 from __future__ import annotations
 

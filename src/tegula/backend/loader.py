@@ -27,7 +27,7 @@ from tegula.backend.relocation import apply, uses_got
 from tegula.errors import InternalError
 
 PAGE = mmap.PAGESIZE
-# Constants are aligned to cache lines, because vector code is_loaded whole lines.
+# Constants are aligned to cache lines, because vector code loads whole lines.
 CONSTANT_ALIGN = 64
 _MACHINES = {"x86_64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 

@@ -318,7 +318,7 @@ def _exchange(s: State, op: BufExchange) -> Components:
 
 
 def combine_update(s: State, op: BufUpdate, dtype: DType, old: str, operand: str) -> str:
-    """A component after an update of a tile's element: `old` combine_update with `operand`."""
+    """A component after an update of a tile's element: `old` combined with `operand`."""
     kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.op]
     return elementwise(s.code, kind([], []), dtype, [old, operand], s.width)
 
