@@ -142,7 +142,7 @@ def selected_mutants(name: str, count: int) -> Iterator[dict[str, Any]]:
             continue
         try:
             mutant.apply()
-            verdict = check_schedule(judge.subject.kernel, judge.subject.parts)
+            verdict = check_schedule(judge.subject.kernel, judge.subject.compilation)
             group = GROUPS.get((verdict.status, replayed_outcome(judge)), "")
         finally:
             judge.saved.restore(judge.subject)

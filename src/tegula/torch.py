@@ -122,7 +122,7 @@ def _check_shared(a: array, data: Any) -> None:
     if a.size and a.ptr != data.data_ptr():
         raise ValueError(
             f"a tensor of {data.dtype} cannot be viewed as elements of {a.dtype}: convert the tensor, "
-            "t.to(torch.float32)"
+            f"t.to(torch.{torch_name(scalar_of(a.dtype))})"
         )
 
 

@@ -113,7 +113,9 @@ def test_library_matmuls_with_epilogues_have_no_spills(activation: str) -> None:
     check(compile_matmul(shapes.TENSOR_CORES[0], **features), 3, "wgmma.mma_async", "stmatrix")
     tile = shapes.TENSOR_CORES[1 if activation == "gelu" else 0]
     check(compile_matmul(tile, **features, result=tg.float32), 3, "wgmma.mma_async")
-    check(compile_matmul(shapes.TENSOR_CORES[1], tg.float16, **features, keeps=True), 2, "wgmma.mma_async")
+    check(
+        compile_matmul(shapes.TENSOR_CORES[1], tg.float16, **features, accumulates=True), 2, "wgmma.mma_async"
+    )
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_arrays_of_vectors_and_complex_numbers_convert_both_ways() -> None:
     assert result.shape == (2,) and result.dtype == tg.vec3 and tg.to_torch(result).shape == (2, 3)
     result = tg.from_torch(torch.tensor([1 + 2j]))
     assert result.dtype == tg.vec2f and result.list() == [[1.0, 2.0]]
-    with pytest.raises(ValueError, match="convert it"):
+    with pytest.raises(ValueError, match=r"convert the tensor, t.to\(torch.float64\)"):
         tg.from_torch(t, dtype=tg.float64)
     with pytest.raises(ValueError, match="counterpart"):
         tg.dtype_from_torch(torch.complex64)

@@ -54,7 +54,7 @@ from tegula.lang.thread_arrays import as_argument, changed_arrays, kind_of, mark
 from tegula.ops import PUBLIC
 from tegula.ops.base import FIELDWISE, USAGE_HELP, cast_help
 from tegula.ops.build_vector import convert
-from tegula.ops.builder import LITERALS, OpBuilder
+from tegula.ops.builder import DESCRIPTIONS, LITERALS, OpBuilder
 from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
 from tegula.ops.structs import Fields, as_general, call_by_field, has_struct, with_parts
@@ -107,6 +107,9 @@ class FunctionArgument:
 
     def __repr__(self) -> str:
         return f"the function '{self.name}'"
+
+
+DESCRIPTIONS[FunctionArgument] = repr
 
 
 class Calls(TracerState):
