@@ -1,30 +1,32 @@
 """Spatial structures on a GPU: builds, refits, rays, and hash grids.
 
-The peer of rays is a traversal of a binary hierarchy in float32, written here in CUDA: each node has the boxes of its
-two children, the traversal visits the nearer child first, and triangles are intersected by Möller and Trumbore's
-algorithm. The peer's hierarchy has the same builder and the same leaves. (Warp's package is too large for the machines
-on which these rows are measured.) Builds and refits are compared with a copy of the minimum of bytes that they read and
-write."""
+The peer of queries of meshes is Warp, if Warp is installed, with hierarchies of both constructors. For rays there is
+a second peer: a traversal of a binary hierarchy in float32, written here in CUDA. Each node has the boxes of its two
+children, the traversal visits the nearer child first, and triangles are intersected by Möller and Trumbore's
+algorithm. This peer's hierarchy has the same builder and the same leaves. Builds and refits are compared with a copy of
+the minimum of bytes that they read and write."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import torch
 
 import tegula as tg
-from benchmarks.burst import bursts, comparison_row
+from benchmarks.burst import Call, bursts, comparison_row
 from benchmarks.measure import Row
-from benchmarks.spatial import cast, icosphere, neighbours
+from benchmarks.spatial import cast, icosphere, neighbours, overlaps, warp_kernels
 from tegula.spatial.build_on_host import TopDown
 from tegula.spatial.build_sah import SAH
 from tegula.spatial.host_boxes import bound_boxes, measure
 from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
 
-BOXES, POINTS = 10_000_000, 4_000_000
+BOXES, POINTS, QUERY_BOXES = 10_000_000, 4_000_000, 1_000_000
 SIDE = 2048
 """The rows and columns of a picture of parallel rays; there is the same number of random rays."""
 LEAF = 2
@@ -180,7 +182,7 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
-    result = TopDown(measure(bound_boxes, [lower, upper], len(faces)), None, LEAF, SAH, cluster=1)
+    result = TopDown(measure(bound_boxes, [lower, upper], len(faces)), None, LEAF, SAH, max_cluster=1)
     r = result.ranges
     left, begin, end = (x.numpy() for x in (r.left, r.begin, r.end))
     box = r.box.numpy()
@@ -220,6 +222,44 @@ def peer() -> Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]:
         kernel(((len(out) + 127) // 128,), (128,), arguments)
 
     return run
+
+
+@cache
+def warp_mesh(constructor: str) -> Any:
+    """The scene as a mesh of Warp on the GPU."""
+    import warp as wp
+
+    # Warp's compiler may be newer than the driver, which then accepts machine code only.
+    wp.config.cuda_output = "cubin"
+    warp_kernels()
+    points, faces = scene()
+    arrays = (
+        wp.array(points, dtype=wp.vec3, device=DEVICE),
+        wp.array(faces.reshape(-1), dtype=int, device=DEVICE),
+    )
+    return wp.Mesh(*arrays, bvh_constructor=constructor)
+
+
+def warp_peers(kernel: str, inputs: list[Any], result: torch.Tensor) -> dict[str, Call]:
+    """Launches of a kernel of Warp for the scene in PyTorch's current stream, by the constructor of the hierarchy; none
+    without Warp. `inputs`: tensors (N, 3), and numbers."""
+    if find_spec("warp") is None:
+        return {}
+    import warp as wp
+
+    wp.init()
+    arguments = [wp.from_torch(x, dtype=wp.vec3) if isinstance(x, torch.Tensor) else x for x in inputs]
+    arguments.append(wp.from_torch(result))
+
+    def launch(_: int, constructor: str) -> None:
+        stream = wp.stream_from_torch(torch.cuda.current_stream())
+        mesh = warp_mesh(constructor)
+        wp.launch(warp_kernels()[kernel], len(result), [mesh.id, *arguments], device=DEVICE, stream=stream)
+
+    return {
+        name: partial(launch, constructor=constructor)
+        for name, constructor in (("Warp", "sah"), ("Warp with lbvh", "lbvh"))
+    }
 
 
 def rays_of(kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -265,7 +305,12 @@ def rays(kind: str) -> Iterator[Row]:
     torch.cuda.synchronize()
     difference_count = int(((out - peer_out).abs() > 1e-4).sum())
     assert difference_count <= 1e-4 * len(starts) and float((out >= 0).float().mean()) > 0.1
-    peers = {
+    warp_out = torch.full_like(out, float("nan"))
+    peers = warp_peers("cast", [queries, directions], warp_out)
+    for run in peers.values():
+        run(0)
+        assert int(((out - warp_out).abs() > 1e-4).sum()) <= 1e-4 * len(starts)
+    peers |= {
         "a binary hierarchy": lambda _: peer()(queries, directions, peer_out),
         "the GPU's own hierarchy": partial(trace_rays, constructor="lbvh"),
         "blocks of 256": partial(trace_rays, block_dim=256),
@@ -281,6 +326,50 @@ def rays(kind: str) -> Iterator[Row]:
         len(starts) / 1e6,
         "M/s",
         note=f"of {len(starts)} rays the peer finds another distance for {difference_count}",
+    )
+
+
+def boxes() -> Iterator[Row]:
+    """The faces whose boxes overlap a box, by their number."""
+    points, faces = scene()
+    corners = points[faces]
+    rng = np.random.default_rng(2)
+    centres = corners[rng.integers(0, len(faces), QUERY_BOXES)].mean(1).astype(np.float32)
+    half = 0.01
+    queries = torch.from_numpy(centres).cuda()
+    count, peer_count = (torch.full((len(centres),), -1, dtype=torch.int32, device="cuda") for _ in range(2))
+
+    def count_faces(_: int, constructor: str = "sah", block_dim: int = 128) -> None:
+        inputs = [bvh_meshes()[constructor], vectors(queries), half]
+        tg.launch(overlaps, len(centres), inputs, [tg.array(count, copy=False)], block_dim=block_dim)
+
+    lower, upper = corners.min(1), corners.max(1)
+    for constructor in bvh_meshes():
+        count_faces(0, constructor)
+        for k in range(0, len(centres), len(centres) // 50):
+            low, high = centres[k] - np.float32(half), centres[k] + np.float32(half)
+            expected = int(((lower <= high).all(1) & (upper >= low).all(1)).sum())
+            assert int(count[k]) == expected, f"query {k} found {int(count[k])} boxes of {expected}"
+    peers = warp_peers("overlaps", [queries, half], peer_count)
+    for run in peers.values():
+        run(0)
+        assert int((count != peer_count).sum()) <= 1e-4 * len(centres)
+    peers |= {
+        "the GPU's own hierarchy": partial(count_faces, constructor="lbvh"),
+        "blocks of 256": partial(count_faces, block_dim=256),
+    }
+    threshold = 2.0 if "Warp" in peers else None
+    yield comparison_row(
+        "spatial: faces in a box",
+        count_faces,
+        peers,
+        1,
+        0.0,
+        "float32",
+        threshold,
+        len(centres) / 1e6,
+        "M/s",
+        note=f"{float(count.float().mean()):.1f} faces are found",
     )
 
 
@@ -325,5 +414,6 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "spatial: trees": bvh_builds,
     "spatial: primary rays": partial(rays, "primary"),
     "spatial: random rays": partial(rays, "random"),
+    "spatial: boxes": boxes,
     "spatial: hash grids": hash_grid_queries,
 }
