@@ -12,6 +12,7 @@ import numpy as np
 from tegula.composite import Composite
 from tegula.errors import UnfitNumber
 from tegula.fitting import first_leaf, fitted, is_numeric, limits, listed, new_extents
+from tegula.runtime import host_memory
 from tegula.runtime.description import ALIGNMENT, MAX_DESCRIPTIONS
 from tegula.runtime.device import CPU, Device, is_cuda_available
 from tegula.structs import relayout
@@ -44,9 +45,16 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU, pinned: b
     if device is not CPU:
         return cuda_memory().allocate(device, shape, numpy_dtype)
     size = math.prod(shape) * numpy_dtype.itemsize
+    raw = _host_bytes(size, pinned)
+    return raw[:size].view(numpy_dtype).reshape(tuple(shape))
+
+
+def _host_bytes(size: int, pinned: bool) -> np.ndarray:
+    """At least `size` uninitialised bytes of the host, from an address that is a multiple of ALIGNMENT."""
+    if size >= host_memory.MIN_BYTES and not pinned:
+        return host_memory.kept_blocks.allocate(size)
     raw = pinned_bytes(size + ALIGNMENT) if pinned else np.empty(size + ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
+    return raw[-raw.ctypes.data % ALIGNMENT :]
 
 
 def pinned_bytes(size: int) -> np.ndarray:

@@ -1,0 +1,153 @@
+"""Memory of the host for large arrays, kept for the next array when an array is freed.
+
+A page that the operating system has just mapped costs a page fault and is cleared before the first write, which takes
+twice as long as the write itself. The C library returns large blocks to the operating system at once. Blocks kept here
+have their pages already, so that a result of a kernel costs no page faults. The operating system may take the pages of
+kept blocks when it is short of memory (MADV_FREE)."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+from collections import deque
+from contextlib import suppress
+
+import numpy as np
+
+HUGE_PAGE = 2 << 20
+"""The alignment and the minimum granularity of blocks in bytes."""
+MIN_BYTES = 4 << 20
+"""The minimum size of a block in bytes. The C library reuses the memory of smaller arrays."""
+KEPT_FRACTION = 1 / 8
+"""The maximum size of all kept blocks, as a fraction of the memory of the machine."""
+_STEPS = 8
+"""The number of block sizes between a power of two and the next."""
+
+
+class Mapping:
+    """Pages private to this process, unmapped with the object. `address` is a multiple of HUGE_PAGE."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        self._offset = -start % HUGE_PAGE
+        self.address = start + self._offset
+        self.advise("MADV_HUGEPAGE")
+
+    def advise(self, advice: str) -> None:
+        """Give the operating system advice, if it has this advice."""
+        number = getattr(mmap, advice, None)
+        if number is None:
+            return
+        # Advice that is refused changes only the speed.
+        with suppress(OSError):
+            self._pages.madvise(number, self._offset, self.size)
+
+
+class _Block:
+    """The base of the arrays in a mapping, which is kept when the last array is freed."""
+
+    def __init__(self, mapping: Mapping, pool: KeptBlocks) -> None:
+        self.mapping, self.pool = mapping, pool
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (mapping.address, False),
+            "shape": (mapping.size,),
+            "typestr": "|u1",
+        }
+
+    def __del__(self) -> None:
+        self.pool.give_back(self.mapping)
+
+
+class KeptBlocks:
+    """Blocks of freed arrays, by size. `max_bytes`: the maximum number of bytes that are kept."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        """The number of kept bytes."""
+        self._freed: deque[Mapping] = deque()
+        """Mappings of freed arrays that are not among the kept blocks yet."""
+        self._kept: dict[int, deque[tuple[int, Mapping]]] = {}
+        """The mappings of each size, the oldest first, each with its number in the order of freeing."""
+        self._freed_count = 0
+        self._lock = threading.Lock()
+
+    def allocate(self, size: int) -> np.ndarray:
+        """At least `size` bytes with unspecified contents, aligned to HUGE_PAGE; MemoryError if there are not as
+        many."""
+        size = block_size(size)
+        with self._lock:
+            self._keep_freed()
+            blocks = self._kept.get(size)
+            mapping = blocks.pop()[1] if blocks else None
+            self.bytes -= size if mapping is not None else 0
+        return np.asarray(_Block(mapping or self._map(size), self))
+
+    def give_back(self, mapping: Mapping) -> None:
+        """Keep the pages of a freed array. A garbage collection may call this function while the same thread holds the
+        lock: the mapping then waits for the next call."""
+        mapping.advise("MADV_FREE")
+        self._freed.append(mapping)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._keep_freed()
+            finally:
+                self._lock.release()
+
+    def drop(self) -> None:
+        """Unmap all kept blocks."""
+        with self._lock:
+            self._keep_freed()
+            self._kept.clear()
+            self.bytes = 0
+
+    def _keep_freed(self) -> None:
+        """Move freed mappings to the kept blocks, and unmap the oldest blocks beyond the maximum size."""
+        while self._freed:
+            mapping = self._freed.popleft()
+            self._freed_count += 1
+            self._kept.setdefault(mapping.size, deque()).append((self._freed_count, mapping))
+            self.bytes += mapping.size
+        while self.bytes > self.max_bytes:
+            size = min((blocks[0][0], size) for size, blocks in self._kept.items() if blocks)[1]
+            self._kept[size].popleft()
+            self.bytes -= size
+
+    def _map(self, size: int) -> Mapping:
+        try:
+            return Mapping(size)
+        except (OSError, OverflowError, ValueError):
+            self.drop()
+        try:
+            return Mapping(size)
+        except (OSError, OverflowError, ValueError) as error:
+            raise MemoryError(f"cannot allocate {size} bytes") from error
+
+
+def block_size(size: int) -> int:
+    """The size of the block for `size` bytes, at most an eighth or HUGE_PAGE larger: arrays of nearly the same size
+    share blocks."""
+    step = max(HUGE_PAGE, (1 << (size - 1).bit_length()) // (2 * _STEPS))
+    return -(-size // step) * step
+
+
+def _machine_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+kept_blocks = KeptBlocks(int(_machine_bytes() * KEPT_FRACTION))
+"""The blocks of this process."""
+
+
+def _start_in_child() -> None:
+    """Give a forked process blocks of its own: another thread may have held the lock."""
+    global kept_blocks
+    kept_blocks = KeptBlocks(kept_blocks.max_bytes)
+
+
+os.register_at_fork(after_in_child=_start_in_child)

@@ -1,0 +1,129 @@
+"""The memory of large arrays on the host, which is kept when an array is freed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.runtime import host_memory
+from tegula.runtime.host_memory import HUGE_PAGE, MIN_BYTES, KeptBlocks, block_size
+
+ELEMENTS = MIN_BYTES // 4
+
+
+def address(x: np.ndarray) -> int:
+    return x.ctypes.data
+
+
+def test_a_new_array_takes_the_memory_of_a_freed_one() -> None:
+    a = tg.full(ELEMENTS, 3.0)
+    start = a.ptr
+    del a
+    b = tg.zeros((2, ELEMENTS // 2))
+    assert b.ptr == start and not b.numpy().any()
+
+
+def test_memory_is_kept_only_after_all_views_are_freed() -> None:
+    a = tg.full(ELEMENTS, 3.0)
+    view = a.numpy()[5:]
+    del a
+    tg.zeros(ELEMENTS)
+    assert (view == 3.0).all()
+
+
+def test_blocks_are_aligned_and_at_most_an_eighth_larger_than_requested() -> None:
+    blocks = KeptBlocks(0)
+    for size in (MIN_BYTES, MIN_BYTES + 1, 5 * HUGE_PAGE, (64 << 20) + 1, (100 << 20) - 1):
+        memory = blocks.allocate(size)
+        assert address(memory) % HUGE_PAGE == 0
+        assert size <= memory.size == block_size(size) <= max(size + HUGE_PAGE, size * 9 // 8)
+        memory[-1] = 1
+
+
+def test_the_oldest_blocks_are_unmapped_beyond_the_maximum() -> None:
+    blocks = KeptBlocks(12 * HUGE_PAGE)
+    arrays = [blocks.allocate(n * HUGE_PAGE) for n in (3, 4, 4, 5)]
+    starts = [address(x) for x in arrays]
+    while arrays:
+        del arrays[0]
+    # 3 and 4 huge pages were freed first.
+    assert blocks.bytes == 9 * HUGE_PAGE
+    taken = [blocks.allocate(n * HUGE_PAGE) for n in (4, 5)]
+    assert [address(x) for x in taken] == starts[2:] and blocks.bytes == 0
+
+
+def test_blocks_larger_than_the_maximum_are_not_kept() -> None:
+    blocks = KeptBlocks(MIN_BYTES)
+    blocks.allocate(2 * MIN_BYTES)
+    assert blocks.bytes == 0
+
+
+def test_kept_blocks_are_unmapped_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks, mapping = KeptBlocks(1 << 30), host_memory.Mapping
+
+    def limited(size: int) -> Any:
+        if blocks.bytes or size > 4 * MIN_BYTES:
+            raise OSError("not enough memory")
+        return mapping(size)
+
+    blocks.allocate(MIN_BYTES)
+    assert blocks.bytes == MIN_BYTES
+    monkeypatch.setattr(host_memory, "Mapping", limited)
+    assert blocks.allocate(2 * MIN_BYTES).size == 2 * MIN_BYTES and blocks.bytes == 0
+    with pytest.raises(MemoryError):
+        blocks.allocate(8 * MIN_BYTES)
+
+
+def test_arrays_beyond_the_address_space_raise_memory_errors() -> None:
+    with pytest.raises(MemoryError):
+        tg.empty(1 << 60, dtype=tg.uint8)
+
+
+def test_a_collection_while_the_lock_is_held_does_not_wait() -> None:
+    blocks = KeptBlocks(1 << 30)
+    memory = blocks.allocate(MIN_BYTES)
+    start = address(memory)
+    with blocks._lock:
+        del memory
+    assert blocks.bytes == 0
+    assert address(blocks.allocate(MIN_BYTES)) == start
+
+
+def test_threads_never_get_the_same_block() -> None:
+    blocks, wrong = KeptBlocks(1 << 30), list[int]()
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            memory = blocks.allocate(MIN_BYTES)
+            memory[::4096] = number
+            if (memory[::4096] != number).any():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and blocks.bytes <= 4 * MIN_BYTES
+
+
+def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent() -> None:
+    text = (
+        "import os, signal\n"
+        "from tegula.runtime import host_memory as h\n"
+        "with h.kept_blocks._lock:\n"
+        "    child = os.fork()\n"
+        "if child == 0:\n"
+        "    signal.alarm(10)\n"
+        "    h.kept_blocks.allocate(h.MIN_BYTES)[:] = 1\n"
+        "    os._exit(7)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert result.stdout == "7\n", result.stderr
