@@ -23,6 +23,7 @@ from tegula.types import (
     VecType,
     components,
     element_shape,
+    float64,
     int64,
     is_element,
     scalar_of,
@@ -382,8 +383,19 @@ def _python_number(t: DType, x: Any) -> bool | int | float:
     return float(x) if t.is_float else bool(x) if t.is_bool else int(x)
 
 
+def _is_exact(t: DType, value: Any) -> bool:
+    """Whether a value is a plain number that the type represents."""
+    if t.kind == "i":
+        return type(value) is int and -1 << (t.bits - 1) <= value < 1 << (t.bits - 1)
+    if t.kind == "u":
+        return type(value) is int and 0 <= value < 1 << t.bits
+    return type(value) is float and t is float64
+
+
 def converted(t: FieldType, value: Any, name: str) -> Any:
     """The value of a field after an assignment; TypeError or UnfitNumber for a value that does not fit."""
+    if isinstance(t, DType) and _is_exact(t, value):
+        return value
     if value is None:
         return _zero(t)
     if isinstance(t, StructType):

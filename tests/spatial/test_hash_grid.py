@@ -170,6 +170,30 @@ def test_hash_grids_order_points_by_cell() -> None:
     assert out.numpy()[[0, -1]].tolist() == [-1, -1]
 
 
+@pytest.mark.parametrize("dims", [(1, 1, 1), (3, 2, 1), (5, 7, 11), (64, 128, 64)])
+def test_builds_of_other_points_reuse_the_memory(dims: tuple[int, int, int]) -> None:
+    """Builds of one grid with more, fewer and no points, all in one cell or spread, and with groups between them."""
+    rng = np.random.default_rng(4)
+    grid = tg.HashGrid(*dims)
+    for count, extent in [(9, 3), (20_000, 400), (4000, 1), (0, 1), (700, 50), (3000, 300)]:
+        cell = rng.integers(0, extent, (count, 3))
+        points = vectors((cell + 0.5).astype(np.float32))
+        if count == 700:
+            grid.build(points, 1.0, tg.array(np.zeros(count, np.int32)))
+        else:
+            grid.build(points, 1.0)
+        x, y, z = (cell % dims).T
+        key = (z * dims[1] + y) * dims[0] + x
+        out = tg.zeros(count + 2, int)
+        tg.launch(points_by_cell, count + 2, [grid.id], [out])
+        assert out.numpy()[1:-1].tolist() == np.argsort(key, kind="stable").tolist()
+        if 0 < count <= MAX_LISTED:
+            some = rng.integers(0, count, 20)
+            listed_points = list_candidates(grid, (cell[some] + 0.5).astype(np.float32), 0.25)
+            for k, listed in zip(key[some], listed_points, strict=True):
+                assert listed == np.flatnonzero(key == k).tolist()
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_hash_grids_accept_nan_infinite_and_huge_coordinates(dtype: type) -> None:
     """NaN is in cell 0; infinities and coordinates beyond the precision of floats are in cells at the edge; queries

@@ -14,6 +14,7 @@ from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.structures import Structure
 from tegula.spatial.boxes import EIGHT
+from tegula.spatial.sort_cells import CellSort
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
 from tegula.stdlib.geometry.layout import WIDTH
 from tegula.structs import Struct as StructOfKernels
@@ -37,6 +38,13 @@ def number_cells(
     p = points[i]
     keys[i] = tg.uint32(tg._hash_grid_cell(p, scale, x, y, z))  # pyright: ignore[reportAttributeAccessIssue]
     ids[i] = i
+
+
+@tg.kernel
+def find_cells(points, scale: tg.float64, x: int, y: int, z: int, cells: tg.array1d[tg.uint32]):
+    """Write the cell of each point."""
+    i = tg.tid()
+    cells[i] = tg.uint32(tg._hash_grid_cell(points[i], scale, x, y, z))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @tg.kernel
@@ -191,6 +199,8 @@ class HashGrid(Structure):
             )
         self.enter(HASH_GRID_KIND, get_device(device))
         self._buffers: _SortBuffers | None = None
+        self._cell_sort: CellSort | None = None
+        self._ids: array | None = None
         self._starts: array | None = None
         self._groups: array | None = None
         self._count, self._grouped, self._scale = 0, False, 0.0
@@ -217,16 +227,30 @@ class HashGrid(Structure):
         self._scale = 1.0 / float(radius)
         self._count, self._grouped = count, groups is not None
         self.reserve(count, with_groups=groups is not None)
-        assert self._buffers is not None and self._starts is not None
-        m, cells = self._buffers, math.prod(self.dims)
+        assert self._starts is not None
+        if self._cell_sort is not None and groups is None:
+            cells = self._cell_sort.cells[:count]
+            if count:
+                args = [flat, self._scale, *self.dims, cells]
+                tg.launch(find_cells, count, args, record_tape=False)
+            self._cell_sort.sort(count)
+            self._ids = self._cell_sort.ids
+        else:
+            self._sort_by_digits(flat, groups, self._starts)
+        self.publish()
+
+    def _sort_by_digits(self, points: array, groups: array | None, starts: array) -> None:
+        """Sort points by cell and group, and write the starts of cells."""
+        assert self._buffers is not None
+        m, cells, count = self._buffers, math.prod(self.dims), points.size
         bits = max(cells - 1, 1).bit_length()
         if count and groups is None:
-            self._launch(number_cells, count, [flat, self._scale, *self.dims, m.keys, m.ids])
+            self._launch(number_cells, count, [points, self._scale, *self.dims, m.keys, m.ids])
             sort(m.keys, m.ids, count, 0, bits, m.chunks)
         elif count:
             assert groups is not None and self._groups is not None
             args = [
-                flat,
+                points,
                 groups if groups.ndim == 1 else groups.flatten(),
                 self._scale,
                 *self.dims,
@@ -238,15 +262,13 @@ class HashGrid(Structure):
             self._launch(split_keys, count, [m.wide_keys, m.keys, self._groups])
         if self.device.is_cpu:
             # The last vectors of the table overlap its end, and are not written.
-            shape = max(self._starts.size - WIDTH + 1, 1)
-            windows = array(ptr=self._starts.ptr, dtype=EIGHT, shape=shape, strides=4, device=self.device)
-            self._launch(
-                fill_starts, cells // CELLS + 1, [m.keys, count, cells, CELLS, self._starts, windows], 1
-            )
+            shape = max(starts.size - WIDTH + 1, 1)
+            windows = array(ptr=starts.ptr, dtype=EIGHT, shape=shape, strides=4, device=self.device)
+            self._launch(fill_starts, cells // CELLS + 1, [m.keys, count, cells, CELLS, starts, windows], 1)
         else:
-            args = [m.keys, count, cells, CELLS_ON_GPU, self._starts]
+            args = [m.keys, count, cells, CELLS_ON_GPU, starts]
             self._launch(find_starts, cells // CELLS_ON_GPU + 1, args)
-        self.publish()
+        self._ids = m.ids
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
         """Allocate memory for later builds with at most `num_points` points.
@@ -260,14 +282,17 @@ class HashGrid(Structure):
         if num_points < 0:
             raise ValueError(f"a hash grid needs 0 or more points, got {num_points}")
         capacity = max(num_points, 1)
-        if self._buffers is None or self._buffers.capacity < capacity:
-            self._buffers, self._groups = _SortBuffers(capacity, self.device), None
-        if with_groups and self._groups is None:
-            self._buffers.widen()
-            self._groups = tg.empty(self._buffers.capacity, int32, self.device)
         if self._starts is None:
             self._starts = tg.zeros(math.prod(self.dims) + 1, int32, self.device)
-        self.publish()
+        if self.device.is_cpu and not with_groups:
+            if self._cell_sort is None or self._cell_sort.capacity < capacity:
+                self._cell_sort = CellSort(capacity, self._starts)
+        elif self._buffers is None or self._buffers.capacity < capacity:
+            self._buffers, self._groups = _SortBuffers(capacity, self.device), None
+        if with_groups and self._groups is None:
+            assert self._buffers is not None
+            self._buffers.widen()
+            self._groups = tg.empty(self._buffers.capacity, int32, self.device)
 
     def in_kernels(self) -> StructOfKernels:
         """The value of a kernel parameter of this type.
@@ -281,8 +306,8 @@ class HashGrid(Structure):
         grid.count, grid.bits, grid.grouped = self._count, scalar_of(self.dtype).bits, int(self._grouped)
         grid.dim_x, grid.dim_y, grid.dim_z = self.dims
         grid.scale, grid.id = self._scale, self.id
-        if self._buffers is not None and self._starts is not None:
-            grid.starts, grid.ids = self._starts.ptr, self._buffers.ids.ptr
+        if self._ids is not None and self._starts is not None:
+            grid.starts, grid.ids = self._starts.ptr, self._ids.ptr
             grid.groups = 0 if self._groups is None else self._groups.ptr
         return grid
 
