@@ -316,12 +316,9 @@ class Chunks:
         return counts, positions
 
     def assign_positions(self, counts: array, positions: array) -> None:
-        """Compute output indices from digit counts by an exclusive scan."""
-        if self.long:
-            tg.launch(scan_digits, 1, [counts, counts.shape[1], positions], device=counts.device, block_dim=1)
-        else:
-            flat, out = (a.transpose().reshape(a.size) for a in (counts, positions))
-            self._scan(flat, out, 0)
+        """Compute output indices from digit counts by an exclusive scan on a GPU."""
+        flat, out = (a.transpose().reshape(a.size) for a in (counts, positions))
+        self._scan(flat, out, 0)
 
     def _scan(self, counts: array, positions: array, level: int) -> None:
         """Write the exclusive scan of counts on a GPU, without new memory."""
@@ -347,6 +344,11 @@ def sorted_halves(
 ) -> tuple[array, array]:
     """The sorted keys and values of `sort`, each in the first or in the second half of its array."""
     buffers = chunks or Chunks(count, keys.device)
+    if buffers.long:
+        launches, halves = sort_passes(keys, values, count, begin, end, buffers)
+        for kernel, threads, arguments in launches:
+            tg.launch(kernel, threads, arguments, block_dim=buffers.block_dim)
+        return halves
     kernels = buffers.kernels(keys.dtype)
     chunk_length, chunk_count = buffers.split(count)
     pairs = [(keys[:count], values[:count]), (keys[count : 2 * count], values[count : 2 * count])]
@@ -362,6 +364,26 @@ def sorted_halves(
         tg.launch(kernels[1], chunk_count, scatter_arguments, [to_k, to_v], block_dim=buffers.block_dim)
         pairs.reverse()
     return pairs[0]
+
+
+def sort_passes(
+    keys: array, values: array, count: int, begin: int, end: int, buffers: Chunks
+) -> tuple[list[tuple[tg.Kernel, int, list[Any]]], tuple[array, array]]:
+    """The launches of `sorted_halves` for long chunks, each a kernel, its number of threads and its arguments; and the
+    sorted keys and values."""
+    kernels = buffers.kernels(keys.dtype)
+    chunk_length, chunk_count = buffers.split(count)
+    pairs = [(keys[:count], values[:count]), (keys[count : 2 * count], values[count : 2 * count])]
+    launches: list[tuple[tg.Kernel, int, list[Any]]] = []
+    for low, bits in digits(begin, end, buffers.digit):
+        source, target = pairs
+        counts, positions = buffers.tables(chunk_count, bits)
+        digit = [count, chunk_length, low, (1 << bits) - 1]
+        launches.append((kernels[0], chunk_count, [source[0], counts, *digit]))
+        launches.append((scan_digits, 1, [counts, counts.shape[1], positions]))
+        launches.append((kernels[1], chunk_count, [*source, positions, *digit, *target]))
+        pairs.reverse()
+    return launches, pairs[0]
 
 
 def digits(begin: int, end: int, max_width: int = GPU_DIGIT_BITS) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 import tegula as tg
 from tegula.runtime.array import array
-from tegula.spatial.agglomerate import CHUNK, KEPT, ROW, BinaryTree, Merging, merge_chunks, merge_rest
+from tegula.runtime.prepared import PreparedLaunch
+from tegula.spatial.agglomerate import BinaryTree
 from tegula.spatial.boxes import EIGHT, VEC8
 from tegula.spatial.build_sah import AXES, FINE, MAX_DEPTH, Ranges, build, measure, write_binary_tree
 from tegula.spatial.clusters import (
@@ -21,7 +22,8 @@ from tegula.spatial.clusters import (
     write_cluster_offsets,
     write_items,
 )
-from tegula.spatial.host_boxes import SPARE, HostBoxes, ints, launch, sort_boxes
+from tegula.spatial.host_boxes import SPARE, CurveSort, HostBoxes, ints, launch
+from tegula.spatial.memory import MemoryBlock
 from tegula.spatial.widen import (
     BASE,
     CLUSTERS,
@@ -40,8 +42,6 @@ CLUSTER = 4
 """The maximum number of boxes of a cluster of a top-down build."""
 SUBTREE_TASKS = 16
 """The approximate number of subtrees that threads of a top-down build split in parallel."""
-MERGE_THREADS = 16
-"""The number of threads that merge clusters."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
 """The minimum number of subtrees that CPU threads write and refit, and the maximum mean number of their items."""
 
@@ -59,12 +59,13 @@ class Groups(NamedTuple):
 
 
 class BinaryBuild(NamedTuple):
-    """A binary hierarchy of boxes. `ids`: the memory of `items.windows`, the indices of items in Morton order."""
+    """A binary hierarchy of boxes. `ids`: the memory of `items.windows`, the indices of items in Morton order; `root`:
+    an array whose first element has the bits of the root."""
 
     tree: BinaryTree
     ids: array
     items: Items
-    root: int
+    root: array
     groups: Groups | None
 
 
@@ -91,56 +92,12 @@ class WideBuild(NamedTuple):
         return list(zip(starts[: self.top], self.level_sizes[: self.top], strict=True))
 
 
-def build_bottom_up(item_boxes: HostBoxes) -> BinaryBuild:
-    """Build a binary hierarchy by merging clusters along the Morton curve."""
-    count = len(item_boxes.boxes)
-    keys, ids = sort_boxes(item_boxes)
-    chunks = -(-count // CHUNK)
-    tree = BinaryTree()
-    size = 2 * count + 2 * chunks * KEPT + 2 * CHUNK
-    tree.nodes, tree.sizes = tg.empty(size, VEC8, "cpu"), ints(size)
-    threads, first, chunks_per_row = min(chunks, MERGE_THREADS), 2 * count, CHUNK // KEPT
-    merging = _merge_memory(max(threads, -(-chunks // chunks_per_row)))
-    remaining, numbers = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
-    launch(
-        merge_chunks,
-        threads,
-        [merging, item_boxes.boxes, item_boxes.boxes.ptr, keys, ids, tree, remaining, numbers, threads],
-    )
-    while True:
-        chunks = -(-len(numbers) // chunks_per_row)
-        merged, rest = tg.empty((chunks, KEPT), VEC8, "cpu"), ints(chunks)
-        max_clusters = 1 if chunks == 1 else KEPT
-        launch(merge_rest, chunks, [merging, remaining, numbers, tree, first, max_clusters, merged, rest])
-        first, remaining, numbers = first + chunks * CHUNK, merged, rest
-        if chunks == 1:
-            break
-    return BinaryBuild(tree, ids, _items(ids), int(remaining.numpy().view(np.int32).reshape(-1)[6]), None)
-
-
-def _items(ids: array) -> Items:
+def new_items(ids: array, memory: MemoryBlock) -> Items:
     """The data of items from their indices in Morton order, which have room for SPARE indices after the last one."""
     items = Items()
     items.windows = array(ptr=ids.ptr, dtype=EIGHT, shape=len(ids), strides=4, device="cpu")
-    items.order = ints(len(ids))
+    items.order = memory.empty(len(ids), tg.int32)
     return items
-
-
-def _merge_memory(threads: int) -> Merging:
-    """The scratch memory of threads that merge clusters."""
-    m = Merging()
-    m.clusters, m.coordinates = (
-        tg.empty((threads, ROW), VEC8, "cpu"),
-        tg.empty((threads, 6, ROW), float, "cpu"),
-    )
-    row = 4 * ROW
-    shape = (threads, 6, ROW - WIDTH)
-    m.windows = array(ptr=m.coordinates.ptr, dtype=VEC8, shape=shape, strides=(6 * row, row, 4), device="cpu")
-    m.keys, m.levels = ints(threads, ROW), ints(threads, ROW)
-    m.starts = array(ptr=m.keys.ptr, dtype=EIGHT, shape=(threads, ROW // WIDTH), device="cpu")
-    shape = (threads, ROW - WIDTH)
-    m.level_windows = array(ptr=m.levels.ptr, dtype=EIGHT, shape=shape, strides=(row, 4), device="cpu")
-    return m
 
 
 class TopDown:
@@ -163,7 +120,9 @@ class TopDown:
         max_cluster: int = CLUSTER,
     ) -> None:
         self.boxes, self.count = item_boxes.boxes, len(item_boxes.boxes)
-        self.keys, self.ids = sort_boxes(item_boxes)
+        sort = CurveSort(item_boxes, MemoryBlock(0))
+        sort.run()
+        self.keys, self.ids = sort.keys, sort.ids
         if groups is not None:
             order = np.argsort(groups.numpy()[self.ids.numpy()], kind="stable")
             self.ids, self.keys = (tg.array(a.numpy()[order], device="cpu") for a in (self.ids, self.keys))
@@ -185,7 +144,8 @@ class TopDown:
             fixed = tg.zeros(count, dtype=int, device="cpu")
             fixed.numpy()[self.roots] = 1
             groups = Groups(self.keys_of_groups, self.roots, fixed)
-        return BinaryBuild(tree, self.order, _items(self.order), 0, groups)
+        items = new_items(self.order, MemoryBlock(0))
+        return BinaryBuild(tree, self.order, items, tg.zeros((1, 1), VEC8, "cpu"), groups)
 
     def _find_clusters(self, groups: array | None, max_boxes: int) -> np.ndarray:
         """Find the clusters. Returns the first cluster of each group."""
@@ -256,51 +216,68 @@ class TopDown:
         launch(build, len(roots), [self.ranges, root_nodes, open_nodes, max_boxes, max_unsplit, method])
 
 
-def widen(binary: BinaryBuild, leaf: int) -> WideBuild | None:
-    """Collapse a binary hierarchy to nodes with eight children.
+class WideBuilder:
+    """The collapse of a binary hierarchy to nodes with eight children.
 
     Parameters:
-        binary: the binary hierarchy.
+        binary: the binary hierarchy, which may be written later.
         leaf: the maximum number of items of a leaf.
-    Returns:
-        the nodes, which are not yet in the memory of the hierarchy; None if there are more than LEVELS levels.
-    Raises:
-        nothing.
+        memory: the block from which the memory of records is taken.
     """
-    tree, _, items, root, groups = binary
-    count, fixed = len(items.order), None if groups is None else groups.fixed
-    # Subtrees of a binary hierarchy with groups have no known maximum number of nodes.
-    enough = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MAX_LEVEL_NODES
-    spare_nodes = 2 * WIDTH * enough if groups is None else 2 * len(groups.keys)
-    threads = 1 if groups is not None else WIDTH * enough
-    r = _records(max_nodes(count, 0) + spare_nodes, threads, leaf)
-    launch(widen_top, 1, [r, tree, items, fixed, leaf, root, enough])
-    top = r.levels.numpy()[0].tolist()
-    top_levels = top[-1]
-    roots = top[top_levels + 1] - top[top_levels]
-    level_sizes, first = np.diff(top[: top_levels + 1]).tolist(), top[top_levels]
-    extents, levels = ints(roots, 2), np.zeros((0, LEVELS + 2), np.int32)
-    if roots:
-        launch(widen_subtrees, roots, [r, tree, items, fixed, leaf, first, extents])
-        levels = r.levels.numpy()[:roots, :-1]
-    counts = np.diff(levels, axis=1)
-    level_sizes += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
-    if len(level_sizes) > LEVELS or roots and top_levels == LEVELS:
-        return None
-    begins = (
-        np.cumsum([1, *level_sizes])[top_levels:-1]
-        + np.cumsum(counts, axis=0)[:, : len(level_sizes) - top_levels]
-    )
-    counts = counts[:, : len(level_sizes) - top_levels]
-    begins -= counts
-    shifts = np.zeros((roots, len(level_sizes) - top_levels + 1), np.int32)
-    shifts[:, :-1] = begins - levels[:, : len(level_sizes) - top_levels]
-    rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(level_sizes) - top_levels))
-    subtrees = np.concatenate([extents.numpy(), rows], 1).astype(np.int32)
-    table = tg.array(shifts, dtype=tg.int32, device="cpu")
-    return WideBuild(
-        level_sizes, top_levels, subtrees, items.order, _pairs(r, groups, sum(level_sizes)), r, table
-    )
+
+    def __init__(self, binary: BinaryBuild, leaf: int, memory: MemoryBlock) -> None:
+        tree, _, items, root, groups = binary
+        count, fixed = len(items.order), None if groups is None else groups.fixed
+        # Subtrees of a binary hierarchy with groups have no known maximum number of nodes.
+        enough = max(SUBTREES, count // SUBTREE_ITEMS) if groups is None else MAX_LEVEL_NODES
+        spare_nodes = 2 * WIDTH * enough if groups is None else 2 * len(groups.keys)
+        threads = 0 if groups is not None else WIDTH * enough
+        self.binary = binary
+        self.records = _records(max_nodes(count, 0) + spare_nodes, threads + 1, leaf, memory)
+        self._extents = memory.empty((threads, 2), tg.int32)
+        args = [self.records, tree, items, fixed, leaf]
+        self._launches = [PreparedLaunch(widen_top, 1, [*args, root, enough])]
+        if threads:
+            self._launches.append(PreparedLaunch(widen_subtrees, threads, [*args, self._extents]))
+
+    def run(self) -> WideBuild | None:
+        """Collapse the hierarchy.
+
+        Returns:
+            the nodes, which are not yet in the memory of the hierarchy; None if there are more than LEVELS levels.
+        Raises:
+            nothing.
+        """
+        for prepared in self._launches:
+            prepared.run()
+        levels = self.records.levels.numpy()
+        top = levels[-1].tolist()
+        top_levels = top[-1]
+        roots = top[top_levels + 1] - top[top_levels]
+        level_sizes = np.diff(top[: top_levels + 1]).tolist()
+        return self._arranged(level_sizes, levels[:roots, :-1], self._extents.numpy()[:roots])
+
+    def _arranged(self, level_sizes: list[int], levels: np.ndarray, extents: np.ndarray) -> WideBuild | None:
+        """The hierarchy, whose nodes are numbered level by level. `level_sizes`: the numbers of nodes of the first
+        levels; `levels`, `extents`: for each subtree the first record of each level, and the range of items."""
+        items, roots, top_levels = self.binary.items, len(levels), len(level_sizes)
+        counts = np.diff(levels, axis=1)
+        level_sizes += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
+        if len(level_sizes) > LEVELS or roots and top_levels == LEVELS:
+            return None
+        begins = (
+            np.cumsum([1, *level_sizes])[top_levels:-1]
+            + np.cumsum(counts, axis=0)[:, : len(level_sizes) - top_levels]
+        )
+        counts = counts[:, : len(level_sizes) - top_levels]
+        begins -= counts
+        shifts = np.zeros((roots, len(level_sizes) - top_levels + 1), np.int32)
+        shifts[:, :-1] = begins - levels[:, : len(level_sizes) - top_levels]
+        rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(level_sizes) - top_levels))
+        subtrees = np.concatenate([extents, rows], 1).astype(np.int32)
+        table = tg.array(shifts, dtype=tg.int32, device="cpu")
+        pairs = _pairs(self.records, self.binary.groups, sum(level_sizes))
+        return WideBuild(level_sizes, top_levels, subtrees, items.order, pairs, self.records, table)
 
 
 def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:
@@ -312,17 +289,19 @@ def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:
     return tg.array(np.array(pairs, np.int32).reshape(-1), device="cpu")
 
 
-def _records(capacity: int, threads: int, leaf: int) -> Records:
+def _records(capacity: int, threads: int, leaf: int, memory: MemoryBlock) -> Records:
     """The memory of records, and the scratch memory of threads for leaves of at most `leaf` items."""
     r = Records()
-    r.words, r.origin = ints(capacity * RECORD * WIDTH), ints(BASE + 1, capacity)
+    r.words = memory.empty(capacity * RECORD * WIDTH, tg.int32)
+    r.origin = memory.empty((BASE + 1, capacity), tg.int32)
     r.records = view_of(r.words, EIGHT)
-    r.child = ints(threads, HOLDER + 1, WIDTH)
+    r.child = memory.empty((threads, HOLDER + 1, WIDTH), tg.int32)
     shape = (threads, HOLDER + 1)
     r.children = array(ptr=r.child.ptr, dtype=EIGHT, shape=shape, device="cpu")
     # A binary node that becomes leaves has fewer nodes on the stack than items.
     length = WIDTH * leaf + 2 * WIDTH
-    r.stack, r.levels = ints(threads, CLUSTERS + 1, length), ints(threads, LEVELS + 3)
+    r.stack = memory.empty((threads, CLUSTERS + 1, length), tg.int32)
+    r.levels = memory.empty((threads, LEVELS + 3), tg.int32)
     shape, strides = (threads, CLUSTERS + 1, length - WIDTH + 1), (4 * (CLUSTERS + 1) * length, 4 * length, 4)
     r.windows = array(ptr=r.stack.ptr, dtype=EIGHT, shape=shape, strides=strides, device="cpu")
     return r

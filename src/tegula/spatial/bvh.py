@@ -15,6 +15,7 @@ from tegula.runtime.cuda.graph import is_recorded, keep_recorded
 from tegula.runtime.device import Device
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
+from tegula.spatial.bottom_up import bottom_up
 from tegula.spatial.boxes import (
     EIGHT,
     NODE,
@@ -34,13 +35,13 @@ from tegula.spatial.build_on_host import (
     SUBTREES,
     TopDown,
     WideBuild,
-    build_bottom_up,
+    WideBuilder,
     max_nodes,
     view_of,
-    widen,
 )
 from tegula.spatial.build_sah import MEDIAN, SAH
-from tegula.spatial.host_boxes import HostBoxes, bound_boxes, launch, measure
+from tegula.spatial.host_boxes import HostBoxes, bound_boxes, launch, measure, new_boxes
+from tegula.spatial.memory import MemoryBlock
 from tegula.spatial.place import build_boxes, place_subtrees
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, TREE, WIDTH
 from tegula.structs import Struct
@@ -55,6 +56,8 @@ RESIDENT = 1 << 18
 """The number of threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 MAX_THREADS = 1 << 24
 """The maximum number of threads of a launch for a level."""
+BOX_BYTES = 4 * WIDTH
+"""The size of a box in bytes."""
 LANES = 256
 """The number of threads of a block that refits nodes on a GPU, eight per node."""
 
@@ -189,17 +192,26 @@ class Bvh(Structure):
     def _build_on_host(self, count: int) -> None:
         """Build the tree on the CPU, and copy it to the device."""
         groups = None if self.groups is None else self.groups.to("cpu")
-        boxes, build = self._boxes_on_host(), None
         if self._constructor == BOTTOM_UP and groups is None:
-            build = widen(build_bottom_up(boxes), self.leaf_size)
-        if build is None:
-            # Top-down builds limit the depth.
-            max_unsplit = self.leaf_size * WIDTH
-            binary = TopDown(boxes, groups, max_unsplit, CONSTRUCTORS[self._constructor]).binary()
-            build = widen(binary, self.leaf_size)
+            with bottom_up(count, self.leaf_size) as builder:
+                self._measure(builder.boxes)
+                build = builder.build()
+                if build is not None:
+                    self._write_build(build, count)
+                    return
+        # Top-down builds limit the depth.
+        boxes = new_boxes(count, MemoryBlock(BOX_BYTES * count))
+        self._measure(boxes)
+        max_unsplit = self.leaf_size * WIDTH
+        binary = TopDown(boxes, groups, max_unsplit, CONSTRUCTORS[self._constructor]).binary()
+        build = WideBuilder(binary, self.leaf_size, MemoryBlock(0)).run()
         if build is None:
             what = f"the hierarchy has more than {LEVELS} levels"
             raise LaunchError(what, "build it with constructor='lbvh', or with fewer groups")
+        self._write_build(build, count)
+
+    def _write_build(self, build: WideBuild, count: int) -> None:
+        """Write a hierarchy of `count` items that was built on the CPU."""
         self._allocate(1 + sum(build.level_sizes), count)
         self._level_sizes = build.level_sizes
         counts = build.level_sizes + [0] * (LEVELS + 1 - len(build.level_sizes))
@@ -236,9 +248,9 @@ class Bvh(Structure):
         launch(kernel, self._above, [*inputs, 0, *placement])
         launch(kernel, 1, [*inputs, self._above, *placement])
 
-    def _boxes_on_host(self) -> HostBoxes:
-        """The boxes of the items on the CPU."""
-        return measure(bound_boxes, [self.lowers.to("cpu"), self.uppers.to("cpu")], len(self.lowers))
+    def _measure(self, boxes: HostBoxes) -> None:
+        """Write the boxes of the items on the CPU."""
+        measure(bound_boxes, [self.lowers.to("cpu"), self.uppers.to("cpu")], boxes)
 
     def _allocate(self, nodes: int, items: int) -> None:
         """Allocate memory for nodes and items, unless there is enough. The memory is not initialised, because builds

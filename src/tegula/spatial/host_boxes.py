@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import tegula as tg
-from tegula.algorithms.sorting import Chunks, sorted_halves
+from tegula.algorithms.sorting import Chunks, sort_passes
 from tegula.runtime.array import array
-from tegula.runtime.device import get_device
+from tegula.runtime.device import CPU
+from tegula.runtime.prepared import PreparedLaunch
 from tegula.spatial.boxes import EIGHT, VEC8, centre, clamped, lang, make_box, union
 from tegula.spatial.curve import spread_bits
+from tegula.spatial.memory import MemoryBlock
 
 THREADS = 64
 """The maximum number of threads that read all boxes."""
@@ -144,25 +146,40 @@ def key_many_boxes(
         keys[i], ids[i] = key, i
 
 
-def measure(kernel: Any, sources: list[array], count: int) -> HostBoxes:
-    """Compute the boxes of `count` items by a kernel."""
+def measure(kernel: Any, sources: list[array], item_boxes: HostBoxes) -> None:
+    """Write the boxes of items by a kernel."""
+    launch(kernel, len(item_boxes.centre_bounds), [*sources, len(item_boxes.centre_bounds), *item_boxes])
+
+
+def new_boxes(count: int, memory: MemoryBlock) -> HostBoxes:
+    """The boxes of `count` items, not initialised."""
     threads = max(1, min(THREADS, count // 256))
-    result = HostBoxes(tg.empty(count, VEC8, "cpu"), tg.empty(threads, VEC8, "cpu"))
-    launch(kernel, threads, [*sources, threads, *result])
-    return result
+    return HostBoxes(memory.empty(count, VEC8), memory.empty(threads, VEC8))
 
 
-def sort_boxes(item_boxes: HostBoxes) -> tuple[array, array]:
-    """The keys and the indices of boxes in Morton order."""
-    count = len(item_boxes.boxes)
-    bits, kernel, dtype = SHORT_BITS, key_boxes, tg.uint32
-    if count > SHORT:
-        bits, kernel, dtype = BITS, key_many_boxes, tg.uint64
-    keys = tg.empty(2 * count, dtype, "cpu")
-    ids = ints(2 * count + SPARE)
-    threads = len(item_boxes.centre_bounds)
-    launch(kernel, threads, [*item_boxes, threads, keys, ids])
-    return sorted_halves(keys, ids, count, 0, 3 * bits, Chunks(count, get_device("cpu")))
+class CurveSort:
+    """The sort of boxes along the Morton curve.
+
+    Parameters:
+        item_boxes: the boxes, which may be written later.
+        memory: the block from which the memory of the sort is taken.
+    """
+
+    def __init__(self, item_boxes: HostBoxes, memory: MemoryBlock) -> None:
+        count, threads = len(item_boxes.boxes), len(item_boxes.centre_bounds)
+        bits, kernel, dtype = SHORT_BITS, key_boxes, tg.uint32
+        if count > SHORT:
+            bits, kernel, dtype = BITS, key_many_boxes, tg.uint64
+        keys, ids = memory.empty(2 * count, dtype), memory.empty(2 * count + SPARE, tg.int32)
+        self._launches = [PreparedLaunch(kernel, threads, [*item_boxes, threads, keys, ids])]
+        passes, (self.keys, self.ids) = sort_passes(keys, ids, count, 0, 3 * bits, Chunks(count, CPU))
+        """The keys and the indices of the boxes in Morton order."""
+        self._launches += [PreparedLaunch(*a_pass) for a_pass in passes]
+
+    def run(self) -> None:
+        """Sort the boxes."""
+        for prepared in self._launches:
+            prepared.run()
 
 
 def launch(kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = 1) -> None:

@@ -4,35 +4,26 @@ address translation, and which costs a fourth of the time of small pages when it
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Sequence
-from contextlib import suppress
 
 import numpy as np
 
 import tegula as tg
+from tegula.runtime import host_memory
 from tegula.runtime.array import array, wrap
+from tegula.runtime.description import ALIGNMENT
 from tegula.runtime.device import CPU
 from tegula.types import ElementType, element_bytes, element_shape, element_type, scalar_of, to_numpy
 
-HUGE_PAGE = 1 << 21
-"""The size of a huge page in bytes, and the alignment of large blocks."""
-ALIGNMENT = 64
-"""The alignment of arrays."""
+MIN_HUGE = host_memory.HUGE_PAGE // 2
+"""The minimum size in bytes of a block in huge pages."""
 
 
-def huge_pages(size: int) -> np.ndarray:
-    """New memory of at least `size` bytes, in huge pages if the system has them; of zeros or uninitialised."""
-    if size < HUGE_PAGE // 2 or not hasattr(mmap, "MADV_HUGEPAGE"):
+def _bytes(size: int) -> np.ndarray:
+    """New memory of at least `size` bytes, not initialised."""
+    if size < MIN_HUGE:
         return np.empty(size + ALIGNMENT, np.uint8)
-    length = -(-size // HUGE_PAGE) * HUGE_PAGE
-    pages = mmap.mmap(-1, length + HUGE_PAGE)
-    # Kernels without huge pages refuse.
-    with suppress(OSError):
-        pages.madvise(mmap.MADV_HUGEPAGE)
-    memory = np.frombuffer(pages, np.uint8)
-    begin = -memory.ctypes.data % HUGE_PAGE
-    return memory[begin : begin + length]
+    return host_memory.kept_blocks.allocate(size)
 
 
 class MemoryBlock:
@@ -40,7 +31,7 @@ class MemoryBlock:
     arrays keep the block alive."""
 
     def __init__(self, size: int) -> None:
-        self.memory = huge_pages(size)
+        self.memory = _bytes(size)
         self.reset()
 
     def reset(self) -> None:

@@ -171,9 +171,8 @@ class _Faces(Bvh):
 
     write_kernel, fit_kernel = write_faces, fit_faces
 
-    def _boxes_on_host(self) -> HostBoxes:
-        sources = [self.points.to("cpu"), self.indices.to("cpu")]
-        return measure(bound_faces, sources, len(self.lowers))
+    def _measure(self, boxes: HostBoxes) -> None:
+        measure(bound_faces, [self.points.to("cpu"), self.indices.to("cpu")], boxes)
 
     def _build_by_keys(self, count: int) -> array:
         self._launch(write_face_bounds, count, [self.points, self.indices, self.lowers, self.uppers])

@@ -13,6 +13,7 @@ from tegula.spatial.agglomerate import BinaryTree
 from tegula.spatial.boxes import (
     EIGHT,
     EIGHT_FLOATS,
+    VEC8,
     area,
     first_half,
     lang,
@@ -315,38 +316,43 @@ def widen_levels(
 
 @tg.kernel
 def widen_top(
-    r: Records, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, root: int, enough: int
+    r: Records,
+    tree: BinaryTree,
+    items: Items,
+    fixed: tg.array1d[int],
+    leaf: int,
+    root: tg.array2d[VEC8],
+    enough: int,
 ):
     """Write the records of the first levels, in one thread, and the first record of the subtree of each node of the
-    last level."""
-    r.origin[SOURCE, 0], r.origin[BEGIN, 0], r.origin[PARENT, 0] = root, 0, -1
-    widen_levels(r, 0, tree, items, fixed, leaf, 0, enough)
-    level = r.levels[0, r.levels.shape[1] - 1]
-    first, base = r.levels[0, level], r.levels[0, level + 1]
-    for k in range(first, r.levels[0, level + 1]):
+    last level. `root`: an array whose first element has the bits of the root. The thread has the last rows of scratch
+    memory."""
+    t, last = r.levels.shape[0] - 1, r.levels.shape[1] - 1
+    r.origin[SOURCE, 0], r.origin[BEGIN, 0], r.origin[PARENT, 0] = tg.bitcast(root[0, 0][6], tg.int32), 0, -1
+    widen_levels(r, t, tree, items, fixed, leaf, 0, enough)
+    level = r.levels[t, last]
+    first, base = r.levels[t, level], r.levels[t, level + 1]
+    for k in range(first, r.levels[t, level + 1]):
         r.origin[BASE, k - first] = base
         base += tree.sizes[r.origin[SOURCE, k]] * (WIDTH // 2) // (WIDTH - 1) + 1
 
 
 @tg.kernel
 def widen_subtrees(
-    r: Records,
-    tree: BinaryTree,
-    items: Items,
-    fixed: tg.array1d[int],
-    leaf: int,
-    roots: int,
-    extents: tg.array2d[int],
+    r: Records, tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, extents: tg.array2d[int]
 ):
-    """Write the records of the subtree of each root, and the range of its items. `roots`: the record of the first
-    root."""
-    t = tg.tid()
-    source, begin = r.origin[SOURCE, roots + t], r.origin[BEGIN, roots + t]
-    record = r.origin[BASE, t]
-    r.origin[SOURCE, record], r.origin[BEGIN, record], r.origin[PARENT, record] = (
-        source,
-        begin,
-        r.origin[PARENT, roots + t],
-    )
-    extents[t, 0], extents[t, 1] = begin, begin + tree.sizes[source]
-    widen_levels(r, t, tree, items, fixed, leaf, record, ALL)
+    """Write the records of the subtree of each root, and the range of its items. There may be more threads than
+    roots."""
+    t, top, last = tg.tid(), r.levels.shape[0] - 1, r.levels.shape[1] - 1
+    level = r.levels[top, last]
+    root = r.levels[top, level] + t
+    if root < r.levels[top, level + 1]:
+        source, begin = r.origin[SOURCE, root], r.origin[BEGIN, root]
+        record = r.origin[BASE, t]
+        r.origin[SOURCE, record], r.origin[BEGIN, record], r.origin[PARENT, record] = (
+            source,
+            begin,
+            r.origin[PARENT, root],
+        )
+        extents[t, 0], extents[t, 1] = begin, begin + tree.sizes[source]
+        widen_levels(r, t, tree, items, fixed, leaf, record, ALL)
