@@ -208,3 +208,51 @@ def test_blocks_that_are_not_vectorised_have_a_reason() -> None:
     for kernel, reason in reasons:
         run(kernel, matrices(), BLOCKS)
         assert f"blocks run one by one: {reason}" in kernel.explain()
+
+
+@tg.kernel
+def squared_in_place(a: tg.array3d[float], count: tg.array1d[float]):
+    """Two updates of an array in place, and an element that is read after it was written."""
+    i = tg.tid()
+    t = tg.tile_load(a[i], shape=(N, N))
+    for _ in range(N):
+        t = t @ t * 0.1
+    tg.tile_store(a[i], t)
+    t = tg.tile_load(a[i], shape=(N, N)) * 2.0
+    count[i] = count[i] + 1.0
+    tg.tile_store(a[i], t + count[i])
+
+
+@pytest.mark.parametrize("blocks", (16, 17, 23, 31))
+def test_lanes_beyond_the_last_block_change_no_array_twice(blocks: int) -> None:
+    a = matrices()[:blocks] * np.float32(0.5)
+    changed, count = tg.array(a), tg.array(np.arange(blocks + 3, dtype=np.float32))
+    tg.launch_tiled(squared_in_place, dim=[blocks], inputs=[changed, count], block_dim=1)
+    single = tg.array(a)
+    for k in range(blocks):
+        number = tg.array(np.full(1, k, np.float32))
+        tg.launch_tiled(squared_in_place, dim=[1], inputs=[single[k : k + 1], number], block_dim=1)
+    assert "blocks side by side" in squared_in_place.explain()
+    np.testing.assert_array_equal(changed.numpy(), single.numpy())
+    ones = np.where(np.arange(blocks + 3) < blocks, 1.0, 0.0)
+    np.testing.assert_array_equal(count.numpy(), np.arange(blocks + 3) + ones)
+
+
+def test_a_form_for_few_blocks_is_compiled_only_for_launches_of_few_blocks() -> None:
+    @tg.kernel
+    def solved(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        t = tg.tile_load(a[i], shape=(N, N))
+        for k in range(N):
+            t = t - tg.tile_reshape(t[:, k], (N, 1)) * 0.125
+        tg.tile_store(out[i], t)
+
+    a = matrices()
+    few = run(solved, a, 1)
+    (form,) = solved.compiled
+    assert form.other is None
+    many = run(solved, a, BLOCKS)
+    assert solved.compiled == [form]
+    assert form.other is not None
+    assert form.is_for_many is not form.other.is_for_many
+    np.testing.assert_array_equal(few, many)

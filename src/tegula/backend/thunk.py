@@ -83,8 +83,7 @@ define internal ptr @cost_of(ptr %kernel) alwaysinline {
 
 ; Run ranges of blocks until no block remains (true) or the time has elapsed (false). Ranges grow to the target
 ; duration, and shrink towards the end, so that all threads end together. The word before a kernel's code is the
-; number of blocks, a power of two, that run in the lanes of one vector: ranges are multiples of this number, unless a
-; thread's fair share of blocks is less than a fourth of it.
+; number of blocks, a power of two, that run in the lanes of one vector: ranges are multiples of this number.
 define internal i1 @run_ranges(ptr %job, ptr %scratch, i64 %time) noinline {
 entry:
   %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
@@ -108,7 +107,6 @@ entry:
   %size.0 = call i64 @llvm.umax.i64(i64 %fitting.blocks, i64 1)
   %lanes.p = getelementptr i8, ptr %kernel, i64 -8
   %lanes = load i64, ptr %lanes.p, align 8
-  %min.lanes = lshr i64 %lanes, 2
   %begin = call i64 @clock()
   %job.p = getelementptr i8, ptr %scratch, i64 <WATCH_JOB>
   store ptr %job, ptr %job.p
@@ -131,9 +129,7 @@ claim:
   %n.0 = call i64 @llvm.umin.i64(i64 %size, i64 %max.size)
   %n.1 = sub i64 0, %lanes
   %n.2 = and i64 %n.0, %n.1
-  %n.3 = call i64 @llvm.umax.i64(i64 %n.2, i64 %lanes)
-  %use.lanes = icmp uge i64 %max.size, %min.lanes
-  %n = select i1 %use.lanes, i64 %n.3, i64 %n.0
+  %n = call i64 @llvm.umax.i64(i64 %n.2, i64 %lanes)
   %first = atomicrmw add ptr %next.p, i64 %n monotonic
   %is.claimed = icmp slt i64 %first, %blocks
   br i1 %is.claimed, label %run, label %finish

@@ -102,12 +102,15 @@ class CpuCode:
     vectorised: VectorisedKernel = field(default_factory=VectorisedKernel)
 
 
-def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
-    """The code for `target` of a kernel after the CPU passes. `debug`: whether indices are checked at run time."""
+def lower_kernel(
+    kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False, blocks: int | None = None
+) -> CpuCode:
+    """The code for `target` of a kernel after the CPU passes. `debug`: whether indices are checked at run time;
+    `blocks`: the number of blocks for each pair of threads of a launch, None for many."""
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
     if not debug:
-        s.vectorised = blocks_in_lanes(kernel, known, target.vector_bytes)
+        s.vectorised = blocks_in_lanes(kernel, known, target.vector_bytes, blocks)
     s.code.fences_extremes = target.is_x86
     s.code.packs = True
     s.emit_due_poll = lambda label: emit_poll(s, label)
@@ -152,34 +155,29 @@ class _KernelLowering:
     # Function --------------------------------------------------------------------------------------------------------
 
     def function(self) -> None:
-        """Lower the kernel: its parameters once, then the loop over blocks."""
-        s, code = self.s, self.code
+        """Lower the kernel: its parameters once, then the loop over blocks, or over groups of blocks."""
+        s = self.s
         self._parameters()
-        start = "%first"
         if s.vectorised.kernel is not None:
-            start = self._blocks_in_lanes(s.vectorised.kernel, s.vectorised.lanes)
-        with code.loop(start, "%end") as loop:
+            self._blocks_in_lanes(s.vectorised.kernel, s.vectorised.lanes)
+            return
+        with self.code.loop("%first", "%end") as loop:
             s.block = loop.index
             s.present = self._present()
             self.region(s.kernel.body)
 
-    def _blocks_in_lanes(self, kernel: Kernel, lanes: int) -> str:
-        """Lower a loop over groups of blocks, whose body computes a group at once. Returns the first remaining
-        block."""
-        s, code, scalar_kernel = self.s, self.code, self.s.kernel
+    def _blocks_in_lanes(self, kernel: Kernel, lanes: int) -> None:
+        """Lower a loop over groups of blocks, whose body computes a group at once."""
+        s, scalar_kernel = self.s, self.s.kernel
         for param, scalar_param in zip(kernel.params, scalar_kernel.params, strict=True):
             if scalar_param in s.arrays:
                 s.arrays[param] = s.arrays[scalar_param]
             else:
                 s.scalars[param] = s.scalars[scalar_param]
-        s.kernel, users, s.users = kernel, s.users, uses(kernel.body)
-        count = code.emit("sub i64 %end, %first")
-        first_remaining = code.emit(f"add i64 %first, {code.emit(f'and i64 {count}, {-lanes}')}")
-        with code.loop("%first", first_remaining, str(lanes)) as loop:
+        s.kernel, s.users = kernel, uses(kernel.body)
+        with self.code.loop("%first", "%end", str(lanes)) as loop:
             s.block, s.present = loop.index, str(s.block_dim)
             self.region(kernel.body)
-        s.kernel, s.users = scalar_kernel, users
-        return first_remaining
 
     def _parameters(self) -> None:
         """Read the argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
@@ -297,7 +295,8 @@ class _KernelLowering:
     def logical_blocks(self, op: LogicalBlocks) -> None:
         """Lower `logical_blocks`: the range of blocks of the current group."""
         s = self.s
-        end = self.code.emit(f"add i64 {s.block}, {s.vectorised.lanes}")
+        full_group = self.code.emit(f"add i64 {s.block}, {s.vectorised.lanes}")
+        end = self.code.call("smin", "i64", "i64", f"i64 {full_group}, i64 %end")
         s.scalars.update(zip(op.results, [(s.block,), (end,), ("1",)], strict=True))
 
     def lane_uniform(self, op: LaneUniform) -> None:

@@ -220,6 +220,8 @@ class Loop:
         self.index = ""
         self.values: list[str] = []
         self.results: list[str] = []
+        numbers = [x.lstrip("-").isdecimal() for x in (start, stop, step)]
+        self._runs = all(numbers) and int(start) < int(stop) and int(step) > 0
 
     def open(self) -> None:
         """Begin the loop: the header with the index, and the body."""
@@ -233,19 +235,24 @@ class Loop:
         self._phis = len(code.lines)
         self._preheader = preheader
         code.line("")
-        test = code.emit(f"icmp slt i64 {self.index}, {self.stop}")
-        code.branch(test, self.body, self.done)
-        code.define_label(self.body)
+        if not self._runs:
+            test = code.emit(f"icmp slt i64 {self.index}, {self.stop}")
+            code.branch(test, self.body, self.done)
+            code.define_label(self.body)
 
     def close(self) -> None:
         """End the loop: the next index, and the jump to the header."""
         code = self.code
         next_index = code.emit(f"add nsw i64 {self.index}, {self.step}")
         latch = code.block
-        code.line(f"br label %{self.head}{self.metadata}")
+        if self._runs:
+            goes_on = code.emit(f"icmp slt i64 {next_index}, {self.stop}")
+            code.line(f"br i1 {goes_on}, label %{self.head}, label %{self.done}{self.metadata}")
+        else:
+            code.line(f"br label %{self.head}{self.metadata}")
         phis = [f"{self.index} = phi i64 [ {self.start}, %{self._preheader} ], [ {next_index}, %{latch} ]"]
         for (type, initial), value, next_value in zip(self.carried, self.values, self.next, strict=True):
             phis.append(f"{value} = phi {type} [ {initial}, %{self._preheader} ], [ {next_value}, %{latch} ]")
         code.lines[self._phis] = "\n".join("  " + p for p in phis)
-        self.results = self.values
+        self.results = self.next if self._runs else self.values
         code.define_label(self.done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend import pool
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tegula.passes.plan_memory import MemoryMap
 
 pool.disk_cache = disk_cache
+MIN_LANE_BYTES = 4
+"""The minimum size in bytes of the lane of a block."""
 MAX_UNNAMED_BYTES = 1 << 16
 """The maximum size in bytes of a tile that errors for exceeded memory do not name."""
 
@@ -39,23 +41,36 @@ MAX_UNNAMED_BYTES = 1 << 16
 class Compiled:
     """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the code locations
     that report to the host, `writes` the positions of the arrays that it may write; `captured` are the objects besides
-    its source that the code depends on (see `lang.captures`)."""
+    its source that the code depends on (see `lang.captures`). Launches of fewer than `min_blocks` blocks have a form of
+    their own: `is_for_many` is whether this form is the one for more blocks; `other`, the other form, is compiled by
+    `compile_other` for the first launch that needs that form."""
 
     __slots__ = (
         "captured",
+        "compile_other",
         "device",
         "from_cache",
         "function",
+        "is_for_many",
         "kernel",
         "loaded",
         "max_blocks",
+        "min_blocks",
+        "other",
         "scratch_bytes",
         "sites",
         "writes",
     )
 
-    def __init__(self, kernel: Kernel, entry: Entry, from_cache: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, entry: Entry, from_cache: bool, compile_other: Callable[[int], Compiled]
+    ) -> None:
         data = entry.metadata
+        self.compile_other = compile_other
+        self.other: Compiled | None = None
+        lanes = data["lanes"]
+        self.min_blocks = _min_blocks(lanes) if lanes > 1 else 0
+        self.is_for_many: bool = lanes == 1 or data["vectorised"]
         self.kernel = kernel
         self.loaded = load(entry.code)
         self.function = KernelFunction(self.loaded.address("kernel"))
@@ -86,10 +101,17 @@ class Compiled:
             raise LaunchError(
                 message, "launch fewer blocks, each with more tiles, as with tg.persistent_tiles"
             )
-        if self.sites:
-            run_reporting(self, packed, blocks, threads)
+        form = self if (blocks >= self.min_blocks) is self.is_for_many else self.for_blocks(blocks)
+        if form.sites:
+            run_reporting(form, packed, blocks, threads)
         else:
-            run(self.function, packed, blocks, self.scratch_bytes, threads)
+            run(form.function, packed, blocks, form.scratch_bytes, threads)
+
+    def for_blocks(self, blocks: int) -> Compiled:
+        """The other form of the kernel, compiled on demand: for launches of few blocks, or of many."""
+        if self.other is None:
+            self.other = self.compile_other(blocks)
+        return self.other
 
 
 def trace(
@@ -118,9 +140,11 @@ def compile_kernel(
     launch: LaunchClass,
     access: Sequence[AccessClass | None],
     device: Device = CPU,
+    blocks: int | None = None,
 ) -> Any:
     """The kernel compiled for the types and launch class, from the disk cache if present: a Compiled, or for a CUDA
-    device a CudaCompiled."""
+    device a CudaCompiled. `blocks`: the number of blocks of the launch, None for many; on CPUs kernels have another
+    form for few blocks."""
     kernel = trace(definition, types, launch, access)
     debug = config.mode == "debug"
     if device.is_cuda:
@@ -128,16 +152,50 @@ def compile_kernel(
 
         return compile_for_device(kernel, cache_text(kernel, debug), device, debug)
     target = get_target(config.cpu_target)
-    store, name, entry = disk_cache(), "", None
+    entry, is_new = _cached_or_built(kernel, target, debug, blocks)
+
+    def compile_other(blocks: int) -> Compiled:
+        return compile_kernel(definition, types, launch, access, device, blocks)
+
+    return Compiled(kernel, entry, not is_new, compile_other)
+
+
+def _cached_or_built(
+    kernel: Kernel, target: CpuTarget, debug: bool, blocks: int | None
+) -> tuple[Entry, bool]:
+    """The entry of the disk cache for a kernel, and whether it is new. Code for few blocks has a name of its own,
+    unless it is the code for many blocks too."""
+    blocks_of_pair = None if blocks is None else _blocks_of_pair(blocks)
+    is_small = blocks_of_pair is not None and blocks_of_pair < target.vector_bytes // MIN_LANE_BYTES
+    store, name, small_name = disk_cache(), "", ""
     if store is not None:
-        name = store.key(cpu_key_parts(kernel, target, debug))
-        entry = store.get(name)
-    is_new = entry is None
-    if entry is None:
-        entry = build(kernel, target, debug)
-        if store is not None:
-            store.put(name, entry)
-    return Compiled(kernel, entry, not is_new)
+        parts = cpu_key_parts(kernel, target, debug)
+        name, small_name = store.key(parts), store.key([*parts, "few blocks"])
+        entries = (store.get(x) for x in ([small_name, name] if is_small else [name]))
+        for entry in entries:
+            if entry is not None and _fits(entry, blocks_of_pair):
+                return entry, False
+    entry = build(kernel, target, debug, blocks_of_pair)
+    if store is not None:
+        store.put(name if _fits(entry, None) else small_name, entry)
+    return entry, True
+
+
+def _blocks_of_pair(blocks: int) -> int:
+    """The number of blocks for each pair of threads of a launch."""
+    return 2 * blocks // max(2, pool.thread_count())
+
+
+def _min_blocks(lanes: int) -> int:
+    """The minimum number of blocks of a launch with at least `lanes` blocks for each pair of threads."""
+    return -(-lanes * max(2, pool.thread_count()) // 2)
+
+
+def _fits(entry: Entry, blocks_of_pair: int | None) -> bool:
+    """Whether the code is the one for launches with so many blocks for each pair of threads."""
+    lanes: int = entry.metadata["lanes"]
+    fills_lanes = blocks_of_pair is None or blocks_of_pair >= lanes
+    return lanes == 1 or entry.metadata["vectorised"] is fills_lanes
 
 
 def cache_text(kernel: Kernel, debug: bool) -> str:
@@ -158,15 +216,16 @@ def _reports(kernel: Kernel, debug: bool) -> bool:
     )
 
 
-def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
-    """Compile a traced kernel, which the passes change in place."""
+def build(kernel: Kernel, target: CpuTarget, debug: bool, blocks_of_pair: int | None = None) -> Entry:
+    """Compile a traced kernel, which the passes change in place. `blocks_of_pair`: the number of blocks for
+    each pair of threads of a launch, None for many."""
     from tegula.backend.llvm import compile_object
     from tegula.codegen.kernel import lower_kernel
     from tegula.passes.pipeline import for_cpu, prepare
 
     writes = written(kernel)
     prepare(kernel)
-    code = lower_kernel(kernel, for_cpu(kernel), target, debug)
+    code = lower_kernel(kernel, for_cpu(kernel), target, debug, blocks_of_pair)
     check_memory(code.scratch, CPU.max_shared_memory_per_block, CPU)
     sites = [site_to_json(s) for s in code.sites]
     metadata = {
@@ -174,6 +233,8 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
         "sites": sites,
         "writes": writes,
         "numbered": uses_block_numbers(kernel),
+        "lanes": code.vectorised.max_lanes,
+        "vectorised": code.vectorised.kernel is not None,
     }
     return Entry(metadata, compile_object(code.text, target))
 

@@ -62,7 +62,10 @@ class Inspection:
         lines.append(f"tiles copied for the next iteration of a loop: {len(self.code.copies)}{location}")
         vector_blocks = self.code.vectorised
         if vector_blocks.kernel is not None:
-            lines.append(f"blocks side by side in vector registers: {vector_blocks.lanes}")
+            lines.append(
+                f"blocks side by side in vector registers: {vector_blocks.lanes}; one by one in launches of fewer "
+                "blocks for each pair of threads"
+            )
         elif vector_blocks.reason:
             lines.append(f"blocks run one by one: {vector_blocks.reason}")
         return "\n".join(lines)

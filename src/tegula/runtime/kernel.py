@@ -53,13 +53,14 @@ class Forms:
         self.specialisation = specialisation
         self.compiled: list[Form] = []
 
-    def current(self) -> Form:
-        """The form for the current values of captured names, compiled on demand."""
+    def current(self, blocks: int | None = None) -> Form:
+        """The form for the current values of captured names, compiled on demand. `blocks`: the number of blocks of the
+        launch, None for many."""
         for form in self.compiled:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refresh, form.captured))
                 return form
-        form = self._form_for_grid() if self.specialisation.grid else self._compile()
+        form = self._form_for_grid() if self.specialisation.grid else self._compile(blocks)
         self.compiled.append(form)
         return form
 
@@ -69,7 +70,7 @@ class Forms:
 
         return self.kernel.forms_for(with_scale(self.kernel, self.specialisation)).current()
 
-    def _compile(self) -> Form:
+    def _compile(self, blocks: int | None) -> Form:
         from tegula.runtime.compile import compile_kernel
 
         specialisation = self.specialisation
@@ -79,6 +80,7 @@ class Forms:
             specialisation.launch,
             specialisation.access,
             specialisation.device,
+            blocks,
         )
         self.kernel.last_specialisation = self.specialisation
         self.kernel.origin.last_compiled = self.kernel

@@ -46,7 +46,7 @@ def resolve(kernel: Kernel, plan: LaunchPlan, args: tuple[Any, ...]) -> tuple[Fo
     if forms is None:
         forms = kernel.forms_for(_specialised(kernel, plan, ids, pairs))
         fast_path.put_bounded(kernel.forms, key, forms)
-    compiled = forms.current()
+    compiled = forms.current(plan.blocks)
     for k in compiled.writes:
         if not args[k].writeable:
             raise LaunchError(

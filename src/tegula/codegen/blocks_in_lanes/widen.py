@@ -34,7 +34,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockIndex, LaneUniform, LogicalBlocks, Tid
 from tegula.ops.linear import TileMatmul, TileMatmulInLanes
-from tegula.ops.scalar import Add, And, Const, Not, Or, Select
+from tegula.ops.scalar import Add, And, Const, Min, Not, Or, Select, Sub
 from tegula.ops.tile import (
     TileBroadcast,
     TileEmpty,
@@ -56,15 +56,19 @@ from tegula.types import BufType, TileType, Type, bool_, components, int32, int6
 @dataclass(frozen=True, slots=True)
 class VectorisedKernel:
     """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run serially, for
-    `reason`."""
+    `reason`. `max_lanes`: the value of `lanes` for launches of many blocks."""
 
     lanes: int = 1
     kernel: Kernel | None = None
     reason: str = ""
+    max_lanes: int = 1
 
 
-def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> VectorisedKernel:
-    """Vectorise a kernel over blocks, after all CPU passes."""
+def blocks_in_lanes(
+    kernel: Kernel, known: Uniformity, vector_bytes: int, blocks: int | None = None
+) -> VectorisedKernel:
+    """Vectorise a kernel over blocks, after all CPU passes. `blocks`: the number of blocks for each pair of
+    threads of a launch, None for many; if these are fewer than the lanes, blocks run serially."""
     try:
         check_ops(kernel, known)
         differences = Differences(kernel)
@@ -72,12 +76,14 @@ def blocks_in_lanes(kernel: Kernel, known: Uniformity, vector_bytes: int) -> Vec
         lanes = vector_bytes // _hot_bytes(kernel)
         if not is_faster(kernel, differences, lanes, vector_bytes):
             return VectorisedKernel(reason="a loop over single blocks is faster")
+        if blocks is not None and blocks < lanes:
+            return VectorisedKernel(reason="the launch has too few blocks", max_lanes=lanes)
         kernel_in_lanes = Widening(kernel, differences, lanes, vector_bytes).kernel()
     except NotVectorisable as refused:
         return VectorisedKernel(reason=str(refused))
     erase_dead(kernel_in_lanes)
     verify(kernel_in_lanes)
-    return VectorisedKernel(lanes, kernel_in_lanes)
+    return VectorisedKernel(lanes, kernel_in_lanes, max_lanes=lanes)
 
 
 def _hot_bytes(kernel: Kernel) -> int:
@@ -110,7 +116,10 @@ class Widening:
         """The kernel for several blocks."""
         source, body = self.source, self.b.region
         self.widened.update(zip(source.params, body.args, strict=True))
-        self.first = self.b.insert(LogicalBlocks([], [int64] * 3)).first
+        blocks = self.b.insert(LogicalBlocks([], [int64] * 3))
+        self.first = blocks.first
+        # Lanes beyond the last block compute the last block again.
+        self.last = self.put(Sub, [blocks.end, self.put(Const, [], value=1, type=int64)])
         self.region(source.body)
         self.b.insert(Yield([], []))
         return Kernel(source.name, source.param_names, body, source.launch, source.access, source.loc)
@@ -417,6 +426,7 @@ class Lane:
         assert isinstance(op, Op)
         if isinstance(op, Tid | BlockIndex):
             number = self.to.put(Add, [self.to.first, self.to.put(Cast, [self.lane], to=int64)])
+            number = self.to.put(Min, [number, self.to.last])
             if isinstance(op, BlockIndex):
                 return self.to.put(Cast, [number], to=int32)
             index = self.to.b.insert(Tid.typed([number], op.attrs))
