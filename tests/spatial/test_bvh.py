@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from spatial.meshes import mesh_of, soup
 from support.campaigns import sampled, slow_except
 from tegula.spatial.boxes import fit_level, write_boxes
 from tegula.spatial.bvh import view_as
+from tegula.spatial.mesh import write_faces
 from tegula.stdlib.geometry.layout import CHILDREN, MIDDLE, NODE_BYTES, PARENT, WIDTH
 
 pytestmark = pytest.mark.machine_code(some=True)
@@ -441,3 +443,22 @@ def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_si
     np.testing.assert_array_equal(bvh.nodes.numpy()[used][written], nodes[used][written])
     np.testing.assert_array_equal(bvh._items.numpy()[:700, :6], items[:700, :6])
     np.testing.assert_array_equal(bvh._items.numpy()[701 : 701 + count], items[701 : 701 + count])
+
+
+def test_refits_write_faces_in_vector_registers_as_one_component_at_a_time() -> None:
+    """The kernels that refit meshes on CPUs and GPUs write the same bits, without reads after the last point."""
+    points, faces = soup(200)
+    points[:, 1] -= 2
+    faces[0] = faces[0, ::-1]
+    points[[30, 100]], points[60, 2], points[61, 2] = np.nan, np.inf, -np.inf
+    mesh = mesh_of(points, faces)
+    mesh.refit()
+    bvh = mesh._bvh
+    items, triangles = bvh._items.numpy().copy(), bvh._rows.numpy().copy()
+    slots = np.argsort(items[:200, 6].view(np.int32))
+    bvh._items.numpy()[:200, :6], bvh._rows.numpy()[...] = 7.0, 7.0
+    arguments = [mesh.points.ptr, mesh.indices.ptr, bvh._rows, None, tg.array(slots, dtype=int), bvh._items]
+    tg.launch(write_faces, 200, arguments)
+    np.testing.assert_array_equal(bvh._items.numpy()[:200].view(np.int32), items[:200].view(np.int32))
+    np.testing.assert_array_equal(bvh._rows.numpy().view(np.int32), triangles.view(np.int32))
+    assert np.isnan(items[:200, 0]).sum() == 3

@@ -69,6 +69,34 @@ def test_arrays_of_wide_vectors_are_read_and_written(count: int, dtype: Any) -> 
     np.testing.assert_array_equal(out.numpy(), a[:, ::-1] + b[1])
 
 
+def test_components_of_two_vectors_are_one_shuffle() -> None:
+    """A vector of components of up to two vectors is one shuffle, whose other components are inserted."""
+    wide = tg.vector(16, float)
+
+    @tg.kernel
+    def mixed(a, b, c, out):
+        i = tg.tid()
+        x, y, z = a[i], b[i], c[i]
+        even = EIGHT(x[0], y[0], x[2], y[2], x[4], y[4], x[6], y[6])
+        out[i, 0] = EIGHT(even[7], even[0], even[6], even[1], even[5], even[2], even[4], even[3])
+        out[i, 1] = EIGHT(x[7], z[15], x[1], z[8], 3.0, x[1], z[0], x[0] * x[1])
+        out[i, 2] = EIGHT(x[0], y[1], z[2], x[3], y[4], z[13], x[6], 0.5)
+
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal((5, n)).astype(np.float32) for n in (8, 8, 16))
+    out = tg.zeros((5, 3), dtype=EIGHT)
+    inputs = [tg.array(a, dtype=EIGHT), tg.array(b, dtype=EIGHT), tg.array(c, dtype=wide)]
+    tg.launch(mixed, 5, inputs, [out], block_dim=1)
+    even = np.stack([a[:, ::2], b[:, ::2]], 2).reshape(5, 8)
+    three, half = np.full(5, 3.0, np.float32), np.full(5, 0.5, np.float32)
+    columns = [a[:, 7], c[:, 15], a[:, 1], c[:, 8], three, a[:, 1], c[:, 0], a[:, 0] * a[:, 1]]
+    spread = [a[:, 0], b[:, 1], c[:, 2], a[:, 3], b[:, 4], c[:, 13], a[:, 6], half]
+    expected = [even[:, [7, 0, 6, 1, 5, 2, 4, 3]], np.stack(columns, 1), np.stack(spread, 1)]
+    np.testing.assert_array_equal(out.numpy(), np.stack(expected, 1))
+    for positions in ([0, 8, 2, 10, 4, 12, 6, 14], [7, 0, 6, 1, 5, 2, 4, 3]):
+        assert f"<8 x i32> <{', '.join(f'i32 {k}' for k in positions)}>" in mixed.llvm()
+
+
 def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -539,9 +539,9 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
 
 def _keep_packed(code: Code, op: Op, parts: Components) -> Components:
     """The components in one vector register, if some of them were extracted from vector registers and all fit one
-    register; LLVM combines the extracts and inserts to shuffles. Other components are returned unchanged."""
+    register. Other components are returned unchanged."""
     t, n = op.result.type, len(parts)
-    if not isinstance(t, VecType) or n not in ACCESS_COMPONENTS or code.extracted.isdisjoint(parts):
+    if not isinstance(t, VecType) or n not in ACCESS_COMPONENTS or code.extracted.keys().isdisjoint(parts):
         return parts
     dtype = scalar_of(t)
     return code.unpacked(scalar_type(dtype), n, packed(code, parts, dtype, n))
@@ -553,14 +553,49 @@ def packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
         return code.packed[parts]
     t = scalar_type(dtype)
     if len(set(parts)) > 1:
-        vector = "poison"
-        for k, part in enumerate(parts):
-            vector = code.emit(f"insertelement <{n} x {t}> {vector}, {t} {part}, i32 {k}")
+        vector, missing = _shuffled(code, parts, t)
+        for k in missing:
+            vector = code.emit(f"insertelement <{n} x {t}> {vector}, {t} {parts[k]}, i32 {k}")
         return vector
     if not parts[0].startswith("%"):
         return f"splat ({t} {parts[0]})"
     single = code.emit(f"insertelement <{n} x {t}> poison, {t} {parts[0]}, i32 0")
     return code.emit(f"shufflevector <{n} x {t}> {single}, <{n} x {t}> poison, <{n} x i32> zeroinitializer")
+
+
+def _shuffled(code: Code, parts: Components, t: str) -> tuple[str, list[int]]:
+    """A vector register with the components that were extracted from up to two vector registers, by one shuffle, and
+    the positions of all other components. LLVM would combine extracts and inserts to one shuffle too, but makes chains
+    of inserts of the shuffles of shuffles of a transpose."""
+    registers: list[tuple[str, int]] = []
+    sources = [code.extracted.get(part) for part in parts]
+    for source in sources:
+        if source is not None and source[:2] not in registers and len(registers) < 2:
+            registers.append(source[:2])
+    length = max((count for _, count in registers), default=0)
+    mask: list[str] = []
+    missing: list[int] = []
+    for k, source in enumerate(sources):
+        if source is not None and source[:2] in registers:
+            mask.append(f"i32 {registers.index(source[:2]) * length + source[2]}")
+        else:
+            mask.append("i32 poison")
+            missing.append(k)
+    if not registers:
+        return "poison", missing
+    a, b = (*(_extended(code, *register, t, length) for register in registers), "poison")[:2]
+    mask_text = f"<{len(parts)} x i32> <{', '.join(mask)}>"
+    return code.emit(f"shufflevector <{length} x {t}> {a}, <{length} x {t}> {b}, {mask_text}"), missing
+
+
+def _extended(code: Code, vector: str, count: int, t: str, length: int) -> str:
+    """A vector register of `count` components, extended to `length` components."""
+    if count == length:
+        return vector
+    mask = ", ".join(f"i32 {k}" if k < count else "i32 poison" for k in range(length))
+    return code.emit(
+        f"shufflevector <{count} x {t}> {vector}, <{count} x {t}> poison, <{length} x i32> <{mask}>"
+    )
 
 
 def _bits(code: Code, flags: Components, width: int) -> str:

@@ -18,6 +18,8 @@ from tegula.ops.structures import (
 from tegula.target import CudaTarget
 from tegula.types import VecType, bool_, components, element_bytes, scalar_of
 
+SHORT_VECTOR = 3
+"""The number of components of vectors that are loaded both as a vector and as scalars."""
 MAX_ACCESS_BYTES = 16
 """The size of the widest access on a GPU, in bytes, and the maximum alignment of elements of structures."""
 
@@ -49,6 +51,12 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
         )
         return s.code.unpacked(memory_kind, count, vector)
     values: list[str] = []
+    vector = ""
+    if s.code.packs and isinstance(t, VecType) and count == SHORT_VECTOR and scalar != bool_:
+        memory_kind = memory_type(scalar)
+        vector = s.code.emit(
+            f"load <{count} x {memory_kind}>, ptr {pointer}, align {size}, !invariant.load !{{}}"
+        )
     for first in range(0, count, max_width):
         chunk_pointer = pointer
         if first:
@@ -65,6 +73,10 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
             values += [
                 s.code.emit(f"extractelement {memory_kind} {loaded}, i32 {k}") for k in range(max_width)
             ]
+    if vector:
+        # Values that are packed into vector registers use the vector, all others the scalars; LLVM removes the other
+        # loads.
+        s.code.record_extracted(tuple(values), vector)
     return tuple(values)
 
 

@@ -86,9 +86,10 @@ class Code:
     an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
     minimum or maximum must be hidden from LLVM's analyses. `suffix`: text, such as metadata, after every instruction.
     `packs`: the target has vector registers for the components of one value; `packed`: the vector register that
-    contains the components; `extracted`: all components that were extracted from vector registers. `bytes_of`: for a
-    byte, the vector of four bytes from which the byte was extracted, and its position. `tables`: the names of read-only
-    data, by contents; `table_space`: the address space of tables; `tables_by_object`: the names by object;
+    contains the components; `extracted`: for a component that was extracted from a vector register, the register, its
+    number of components, and the position. `bytes_of`: for a byte, the vector of four bytes from which the byte was
+    extracted, and its position. `tables`: the names of read-only data, by contents; `table_space`: the address space of
+    tables; `tables_by_object`: the names by object;
     `table_rows`: the rows of tables that are already loaded, by basic block, table and indices."""
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class Code:
         self.approximates = False
         self.packs = False
         self.packed: dict[tuple[str, ...], str] = {}
-        self.extracted: set[str] = set()
+        self.extracted: dict[str, tuple[str, int, int]] = {}
         self.bytes_of: dict[str, tuple[str, int]] = {}
         self.batched_functions: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
@@ -153,7 +154,11 @@ class Code:
     def join(self, parts: tuple[str, ...], vector: str) -> None:
         """Record the vector register whose elements are the components of a value."""
         self.packed[parts] = vector
-        self.extracted.update(parts)
+        self.record_extracted(parts, vector)
+
+    def record_extracted(self, parts: tuple[str, ...], vector: str) -> None:
+        """Record that the components of a value are the elements of a vector register."""
+        self.extracted.update((part, (vector, len(parts), k)) for k, part in enumerate(parts))
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
         """Call a permitted intrinsic. `result`: the result type, or "void". `args`: the operands with their types."""

@@ -206,84 +206,6 @@ def second_half(a: VEC8, b: VEC8):
     return VEC8(a[4], a[5], a[6], a[7], b[4], b[5], b[6], b[7])
 
 
-@tg.func
-def child_bounds(
-    words: tg.array1d[int],
-    items: tg.array1d[VEC8],
-    inner: int,
-    single: tg.constexpr,
-    first_word: tg.int64,
-    k: tg.constexpr,
-):
-    """The box of a child; infinities if the box is empty. The boxes of nodes follow the items from index `inner` on,
-    the box of node 0 is empty, and the item count of a node is 0, so that nodes, leaves of at most two items and
-    missing children need no branch. `single`: whether leaves have at most one item."""
-    child = words[first_word + CHILD_WORD + k]
-    is_leaf = child >> 31
-    begin = (child ^ is_leaf) + (inner & ~is_leaf)
-    low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
-    if not single:
-        count = (words[first_word + COUNT_WORD + k // 4] >> (8 * (k % 4))) & 255
-        last = begin + tg.max(count, 1) - 1
-        low, high = with_box(low, high, items[last])
-        if count > 2:
-            for i in range(begin + 1, last):
-                low, high = with_box(low, high, items[i])
-    return corners(low, high)
-
-
-@tg.func
-def fit_node(
-    nodes: tg.array1d[VEC8],
-    words: tg.array1d[int],
-    items: tg.array1d[VEC8],
-    inner: int,
-    single: tg.constexpr,
-    node: int,
-):
-    """Write the bounds of the children of a node, and its own box. The deeper levels must be complete."""
-    first_word = tg.int64(node) * NODE
-    a = child_bounds(words, items, inner, single, first_word, 0)
-    b = child_bounds(words, items, inner, single, first_word, 1)
-    c = child_bounds(words, items, inner, single, first_word, 2)
-    d = child_bounds(words, items, inner, single, first_word, 3)
-    e = child_bounds(words, items, inner, single, first_word, 4)
-    f = child_bounds(words, items, inner, single, first_word, 5)
-    g = child_bounds(words, items, inner, single, first_word, 6)
-    h = child_bounds(words, items, inner, single, first_word, 7)
-    low, high = with_box(a, a, b)
-    low, high = with_box(low, high, c)
-    low, high = with_box(low, high, d)
-    low, high = with_box(low, high, e)
-    low, high = with_box(low, high, f)
-    low, high = with_box(low, high, g)
-    low, high = with_box(low, high, h)
-    items[inner + node] = corners(low, high)
-    x, y, z, w = transposed_half(a, b, c, d)
-    p, q, r, s = transposed_half(e, f, g, h)
-    lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
-    hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
-    # Empty bounds are NaN along each axis.
-    is_valid, no_bounds = lang._each_within(lx, hx), VEC8(tg.nan)
-    row = tg.int64(node) * WIDTH
-    nodes[row], nodes[row + 3] = (
-        lang._pick_each(is_valid, lx, no_bounds),
-        lang._pick_each(is_valid, hx, no_bounds),
-    )
-    nodes[row + 1], nodes[row + 4] = (
-        lang._pick_each(is_valid, ly, no_bounds),
-        lang._pick_each(is_valid, hy, no_bounds),
-    )
-    nodes[row + 2], nodes[row + 5] = (
-        lang._pick_each(is_valid, lz, no_bounds),
-        lang._pick_each(is_valid, hz, no_bounds),
-    )
-    last_row = nodes[row + 7]
-    for axis in tg.static(range(3)):
-        last_row[4 + axis] = 0.5 * low[axis] + 0.5 * high[3 + axis]
-    nodes[row + 7] = last_row
-
-
 @tg.kernel
 def fit_level(
     nodes: tg.array1d[float],
@@ -352,46 +274,6 @@ def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg
                     )
         begin, end = tg.min(lower, upper), upper
     subtrees[t, 0], subtrees[t, 1] = tg.min(first_item, end_item), end_item
-
-
-@tg.func
-def fit_subtree(
-    nodes: tg.array1d[VEC8],
-    words: tg.array1d[int],
-    items: tg.array1d[VEC8],
-    inner: int,
-    single: tg.constexpr,
-    subtrees: tg.array2d[int],
-    t: int,
-):
-    """Write the bounds of the nodes of a subtree, level by level from the leaves up, and the header with the bounds of
-    the root."""
-    levels = subtrees.shape[1] // 2 - 1
-    for step in range(levels):
-        level = levels - step
-        for node in range(subtrees[t, 2 * level], subtrees[t, 2 * level + 1]):
-            fit_node(nodes, words, items, inner, single, node)
-    if subtrees[t, 2] == 1:
-        nodes[0] = items[inner + 1]
-
-
-@tg.kernel
-def fit_boxes(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    nodes: tg.array1d[VEC8],
-    words: tg.array1d[int],
-    items: tg.array1d[VEC8],
-    inner: int,
-    single: tg.constexpr,
-    subtrees: tg.array2d[int],
-    first: int,
-):
-    """Write the items and the nodes of a subtree, which fits a CPU's cache."""
-    t = first + tg.tid()
-    for position in range(subtrees[t, 0], subtrees[t, 1]):
-        write_box(lower, upper, items, position, items[position])
-    fit_subtree(nodes, words, items, inner, single, subtrees, t)
 
 
 @tg.kernel

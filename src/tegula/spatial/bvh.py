@@ -20,7 +20,6 @@ from tegula.spatial.boxes import (
     EIGHT,
     NODE,
     VEC8,
-    fit_boxes,
     fit_level,
     invert_order,
     number_items,
@@ -43,6 +42,7 @@ from tegula.spatial.build_sah import MEDIAN, SAH
 from tegula.spatial.host_boxes import HostBoxes, bound_boxes, launch, measure, new_boxes
 from tegula.spatial.memory import MemoryBlock
 from tegula.spatial.place import build_boxes, place_subtrees
+from tegula.spatial.refit import ANY, fit_boxes
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, components, float32
@@ -237,7 +237,7 @@ class Bvh(Structure):
         """Write nodes and items by a kernel, from the arrays that items are computed from."""
         assert self.nodes is not None
         items = len(self._items) - self.node_limit
-        args = [view_as(self.nodes, VEC8), self.node_words, self._items, items, self.leaf_size == 1]
+        args = [self._node_rows, self._items, items, min(self.leaf_size, ANY)]
         placement = [
             build.records,
             build.shifts,
@@ -260,6 +260,7 @@ class Bvh(Structure):
         self.node_limit = nodes
         self.node_words = tg.empty(nodes * NODE, dtype=tg.int32, device=self.device)
         self.nodes = self.node_words.view(tg.float32)
+        self._node_rows = view_as(self.nodes, VEC8)
         self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
         self._launch(write_no_box, 1, [self._items, items])
         self._positions = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
@@ -282,24 +283,27 @@ class Bvh(Structure):
 
     def _fit(self) -> None:
         """Write the boxes of all items and nodes."""
+        if self._positions is None:
+            self._fit_on_host()
+            return
         assert self.nodes is not None
         keep_recorded(self.device, self.nodes, self._items)
         items = len(self._items) - self.node_limit
-        nodes = view_as(self.nodes, VEC8)
-        single = self.leaf_size == 1
-        if self._positions is None:
-            args = [*self._sources(), nodes, self.node_words, self._items, items, single, self._subtrees]
-            self._launch(self.fit_kernel, self._above, [*args, 0], 1)
-            if self._above < len(self._subtrees):
-                self._launch(self.fit_kernel, 1, [*args, self._above], 1)
-        else:
-            self._launch(
-                self.write_kernel, items, [*self._sources(), self.groups, self._positions, self._items]
-            )
-            node_boxes = view_as(self._items, float32)
-            inputs = [self.nodes, self.node_words, self._items, node_boxes, items, single]
-            self.launch_by_level(fit_level, WIDTH, inputs, LANES)
-            self._launch(write_header, 1, [nodes, self._items, items])
+        self._launch(self.write_kernel, items, [*self._sources(), self.groups, self._positions, self._items])
+        node_boxes = view_as(self._items, float32)
+        inputs = [self.nodes, self.node_words, self._items, node_boxes, items, self.leaf_size == 1]
+        self.launch_by_level(fit_level, WIDTH, inputs, LANES)
+        self._launch(write_header, 1, [self._node_rows, self._items, items])
+
+    def _fit_on_host(self) -> None:
+        """Write the boxes of all items and nodes on a CPU."""
+        # The fast path of launches takes kernels without constants and devices.
+        kernel = self.fit_kernel.bind(leaf=min(self.leaf_size, ANY))
+        items = len(self._items) - self.node_limit
+        args = [*self._sources(), self._node_rows, self._items, items, self._subtrees]
+        tg.launch(kernel, self._above, [*args, 0], record_tape=False, block_dim=1)
+        if self._above < len(self._subtrees):
+            tg.launch(kernel, 1, [*args, self._above], record_tape=False, block_dim=1)
 
     def _sources(self) -> list[Any]:
         """The leading arguments of the kernels that write items."""

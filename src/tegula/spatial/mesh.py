@@ -12,17 +12,20 @@ from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.structures import Structure, gradient_address
-from tegula.spatial.boxes import EIGHT, VEC8, fit_subtree, lang, named_item, without_points
+from tegula.spatial.boxes import EIGHT, VEC8, lang, named_item, without_points
 from tegula.spatial.build_on_host import WideBuild
 from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
 from tegula.spatial.place import place_nodes
+from tegula.spatial.refit import fit_subtree
 from tegula.spatial.widen import Records
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
-from tegula.stdlib.geometry.layout import MESH
+from tegula.stdlib.geometry.layout import MESH, WIDTH
 from tegula.structs import Struct
 from tegula.types import float32
 
+ALL_COMPONENTS = (1 << WIDTH) - 1
+"""The bits of all components of a vector."""
 LEAF = 2
 """The default maximum number of faces per leaf."""
 
@@ -80,6 +83,43 @@ def write_face(
     triangles[row + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
 
 
+@tg.func
+def vertex_vector(points: tg.uint64, indices: tg.uint64, corner: int):
+    """The position of a vertex of a face in the first components of a vector."""
+    p = vertex(points, indices, corner)
+    return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+@tg.func
+def write_face_vectors(
+    points: tg.uint64,
+    vertices: tg.uint64,
+    triangles: tg.array1d[VEC8],
+    items: tg.array1d[VEC8],
+    face: int,
+    position: int,
+    item: VEC8,
+):
+    """Write the corners and the box of a face as `write_face` does, in vector registers. `triangles`: eight floats from
+    each multiple of four on."""
+    a, b = vertex_vector(points, vertices, 3 * face), vertex_vector(points, vertices, 3 * face + 1)
+    c = vertex_vector(points, vertices, 3 * face + 2)
+    low = lang._smaller_of_each(c, lang._smaller_of_each(b, a))
+    high = lang._larger_of_each(c, lang._larger_of_each(b, a))
+    # Each vector is made of the components of at most two vectors: one shuffle.
+    box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], 0.0, 0.0)
+    box = VEC8(box[0], box[1], box[2], box[3], box[4], box[5], item[6], item[7])
+    total = a + b + c
+    if lang._bits(lang._each_within(total, total)) != tg.uint32(ALL_COMPONENTS):
+        box = without_points(item)
+    items[position] = box
+    f = VEC8(a[0], a[1], a[2], b[0], b[1], b[2], 0.0, 0.0)
+    s = VEC8(c[0], c[1], c[2], item[6], item[7], 0.0, 0.0, 0.0)
+    row = tg.int64(position) * 3
+    triangles[row] = VEC8(f[0], f[1], f[2], f[3], f[4], f[5], s[0], s[1])
+    triangles[row + 1] = VEC8(f[4], f[5], s[0], s[1], s[2], s[3], s[4], s[5])
+
+
 @tg.kernel
 def write_faces(
     points: tg.uint64,
@@ -98,36 +138,34 @@ def write_faces(
 def fit_faces(
     points: tg.uint64,
     vertices: tg.uint64,
-    triangles: tg.array1d[tg.vec4],
+    triangles: tg.array1d[VEC8],
     nodes: tg.array1d[VEC8],
-    words: tg.array1d[int],
     items: tg.array1d[VEC8],
     inner: int,
-    single: tg.constexpr,
+    leaf: tg.constexpr,
     subtrees: tg.array2d[int],
     first: int,
 ):
     """Write the faces and the nodes of a subtree, as `fit_boxes` does; the vertices are in the order of the items."""
     t = first + tg.tid()
     for position in range(subtrees[t, 0], subtrees[t, 1]):
-        write_face(points, vertices, triangles, items, position, position, items[position])
-    fit_subtree(nodes, words, items, inner, single, subtrees, t)
+        write_face_vectors(points, vertices, triangles, items, position, position, items[position])
+    fit_subtree(nodes, items, inner, leaf, subtrees, t)
 
 
 @tg.kernel
 def build_faces(
     points: tg.uint64,
     vertices: tg.uint64,
-    triangles: tg.array1d[tg.vec4],
+    triangles: tg.array1d[VEC8],
     groups: tg.array1d[int],
     order: tg.array1d[int],
     indices: tg.array1d[int],
     ordered: tg.array1d[int],
     nodes: tg.array1d[VEC8],
-    words: tg.array1d[int],
     items: tg.array1d[VEC8],
     inner: int,
-    single: tg.constexpr,
+    leaf: tg.constexpr,
     subtrees: tg.array2d[int],
     first: int,
     r: Records,
@@ -143,8 +181,8 @@ def build_faces(
         face = order[position]
         for k in tg.static(range(3)):
             ordered[3 * position + k] = indices[3 * face + k]
-        write_face(points, vertices, triangles, items, face, position, named_item(groups, face))
-    fit_subtree(nodes, words, items, inner, single, subtrees, t)
+        write_face_vectors(points, vertices, triangles, items, face, position, named_item(groups, face))
+    fit_subtree(nodes, items, inner, leaf, subtrees, t)
 
 
 @tg.kernel
@@ -166,6 +204,10 @@ class _Faces(Bvh):
         self.points, self.indices = points, indices
         self._rows = tg.empty(faces * TRIANGLE // 4, dtype=tg.vec4, device=device)
         self.triangles = view_as(self._rows, float32)
+        self._windows = self._rows
+        if device.is_cpu and faces:
+            windows = self._rows.size - 1
+            self._windows = array(ptr=self._rows.ptr, dtype=VEC8, shape=windows, strides=16, device="cpu")
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
         super().__init__(lower, upper, constructor, groups, leaf)
 
@@ -188,12 +230,12 @@ class _Faces(Bvh):
 
     def _write_built(self, build: WideBuild) -> None:
         self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
-        args = [self.points.ptr, self.indices.ptr, self._rows, self.groups, build.order, self.indices]
+        args = [self.points.ptr, self.indices.ptr, self._windows, self.groups, build.order, self.indices]
         self._write_by(build_faces, [*args, self._vertices], build)
 
     def _sources(self) -> list[Any]:
         keep_recorded(self.device, self.points, self._vertices, self._rows)
-        return [self.points.ptr, self._vertices.ptr, self._rows]
+        return [self.points.ptr, self._vertices.ptr, self._windows]
 
 
 class Mesh(Structure):

@@ -8,11 +8,11 @@ from tegula.spatial.boxes import (
     COUNT_WORD,
     EIGHT,
     VEC8,
-    fit_subtree,
     lang,
     named_item,
     write_box,
 )
+from tegula.spatial.refit import fit_subtree
 from tegula.spatial.widen import PARENT, RECORD, Records
 from tegula.stdlib.geometry.layout import WIDTH
 
@@ -68,10 +68,9 @@ def build_boxes(
     groups: tg.array1d[int],
     order: tg.array1d[int],
     nodes: tg.array1d[VEC8],
-    words: tg.array1d[int],
     items: tg.array1d[VEC8],
     inner: int,
-    single: tg.constexpr,
+    leaf: tg.constexpr,
     subtrees: tg.array2d[int],
     first: int,
     r: Records,
@@ -84,4 +83,4 @@ def build_boxes(
     place_nodes(r, subtrees, shifts, rows, top, t)
     for position in range(subtrees[t, 0], subtrees[t, 1]):
         write_box(lower, upper, items, position, named_item(groups, order[position]))
-    fit_subtree(nodes, words, items, inner, single, subtrees, t)
+    fit_subtree(nodes, items, inner, leaf, subtrees, t)

@@ -1,0 +1,133 @@
+"""Refits on a CPU: a thread writes the items and then the nodes of a subtree, level by level from the leaves up, while
+they are in its cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tegula as tg
+from tegula.spatial.boxes import (
+    EIGHT,
+    VEC8,
+    first_half,
+    second_half,
+    transposed_half,
+    write_box,
+)
+from tegula.stdlib.geometry.layout import CHILDREN, COUNTS, WIDTH
+
+lang: Any = tg
+"""The language with its internal functions."""
+CHILD_ROW, LAST_ROW = CHILDREN // 32, COUNTS // 32
+"""The rows of eight words of a node with its children, and with their numbers of items and the centre."""
+ONE, TWO, ANY = 1, 2, 3
+"""The largest number of items of a leaf: one, two, or any."""
+SIGN = -(1 << 31)
+"""The sign bit."""
+
+
+@tg.func
+def with_other_signs(box: VEC8):
+    """A box whose upper corner is negated, or was negated before: the union of such boxes is one minimum."""
+    return tg.bitcast(tg.bitcast(box, int) ^ EIGHT(0, 0, 0, SIGN, SIGN, SIGN, 0, 0), float)
+
+
+@tg.func
+def child_box(items: tg.array1d[VEC8], begin: EIGHT, last: EIGHT, leaf: tg.constexpr, k: tg.constexpr):
+    """The box of a child, its upper corner negated; infinities if the box is empty. `begin`, `last`: the first and the
+    last item of each child."""
+    first = begin[k]
+    box = lang._smaller_of_each(with_other_signs(items[first]), VEC8(tg.inf))
+    if leaf > ONE:
+        end = last[k]
+        box = lang._smaller_of_each(with_other_signs(items[end]), box)
+        if leaf > TWO:
+            for i in range(first + 1, end):
+                box = lang._smaller_of_each(with_other_signs(items[i]), box)
+    return box
+
+
+@tg.func
+def fit_node(nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int, leaf: tg.constexpr, node: int):
+    """Write the bounds of the children of a node, and its own box. The deeper levels must be complete.
+
+    The boxes of nodes follow the items from index `inner` on, the box of node 0 is empty, and the item count of a node
+    is 0, so that nodes, leaves of at most two items and missing children need no branch. `leaf`: ONE, TWO or ANY."""
+    row = tg.int64(node) * WIDTH
+    children, last_row = tg.bitcast(nodes[row + CHILD_ROW], int), nodes[row + LAST_ROW]
+    is_leaf = children >> EIGHT(31)
+    begin = (children ^ is_leaf) + (EIGHT(inner) - (EIGHT(inner) & is_leaf))
+    last = begin
+    if leaf > ONE:
+        w = tg.bitcast(last_row, int)
+        shifts = EIGHT(0, 8, 16, 24, 0, 8, 16, 24)
+        counts = (EIGHT(w[0], w[0], w[0], w[0], w[1], w[1], w[1], w[1]) >> shifts) & EIGHT(255)
+        last = begin + lang._larger_of_each(counts, EIGHT(1)) - EIGHT(1)
+    a, b = child_box(items, begin, last, leaf, 0), child_box(items, begin, last, leaf, 1)
+    c, d = child_box(items, begin, last, leaf, 2), child_box(items, begin, last, leaf, 3)
+    e, f = child_box(items, begin, last, leaf, 4), child_box(items, begin, last, leaf, 5)
+    g, h = child_box(items, begin, last, leaf, 6), child_box(items, begin, last, leaf, 7)
+    box = lang._smaller_of_each(b, a)
+    box = lang._smaller_of_each(c, box)
+    box = lang._smaller_of_each(d, box)
+    box = lang._smaller_of_each(e, box)
+    box = lang._smaller_of_each(f, box)
+    box = lang._smaller_of_each(g, box)
+    box = with_other_signs(lang._smaller_of_each(h, box))
+    items[inner + node] = VEC8(box[0], box[1], box[2], box[3], box[4], box[5], 0.0, 0.0)
+    x, y, z, w = transposed_half(a, b, c, d)
+    p, q, r, s = transposed_half(e, f, g, h)
+    lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
+    hx, hy, hz = -first_half(w, s), -second_half(x, p), -second_half(y, q)
+    # Empty bounds are NaN along each axis.
+    is_valid, no_bounds = lang._each_within(lx, hx), VEC8(tg.nan)
+    nodes[row] = lang._pick_each(is_valid, lx, no_bounds)
+    nodes[row + 1] = lang._pick_each(is_valid, ly, no_bounds)
+    nodes[row + 2] = lang._pick_each(is_valid, lz, no_bounds)
+    nodes[row + 3] = lang._pick_each(is_valid, hx, no_bounds)
+    nodes[row + 4] = lang._pick_each(is_valid, hy, no_bounds)
+    nodes[row + 5] = lang._pick_each(is_valid, hz, no_bounds)
+    low = VEC8(box[0], box[0], box[0], box[0], box[0], box[1], box[2], box[2])
+    high = VEC8(box[3], box[3], box[3], box[3], box[3], box[4], box[5], box[5])
+    middle = low * 0.5 + high * 0.5
+    nodes[row + LAST_ROW] = VEC8(
+        last_row[0], last_row[1], last_row[2], last_row[3], middle[4], middle[5], middle[6], last_row[7]
+    )
+
+
+@tg.func
+def fit_subtree(
+    nodes: tg.array1d[VEC8],
+    items: tg.array1d[VEC8],
+    inner: int,
+    leaf: tg.constexpr,
+    subtrees: tg.array2d[int],
+    t: int,
+):
+    """Write the bounds of the nodes of a subtree, level by level from the leaves up, and the header with the bounds of
+    the root."""
+    levels = subtrees.shape[1] // 2 - 1
+    for step in range(levels):
+        level = levels - step
+        for node in range(subtrees[t, 2 * level], subtrees[t, 2 * level + 1]):
+            fit_node(nodes, items, inner, leaf, node)
+    if subtrees[t, 2] == 1:
+        nodes[0] = items[inner + 1]
+
+
+@tg.kernel
+def fit_boxes(
+    lower: tg.array1d[tg.vec3],
+    upper: tg.array1d[tg.vec3],
+    nodes: tg.array1d[VEC8],
+    items: tg.array1d[VEC8],
+    inner: int,
+    leaf: tg.constexpr,
+    subtrees: tg.array2d[int],
+    first: int,
+):
+    """Write the items and the nodes of a subtree, which fits a CPU's cache."""
+    t = first + tg.tid()
+    for position in range(subtrees[t, 0], subtrees[t, 1]):
+        write_box(lower, upper, items, position, items[position])
+    fit_subtree(nodes, items, inner, leaf, subtrees, t)
