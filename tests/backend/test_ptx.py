@@ -212,6 +212,21 @@ def test_more_blocks_are_tried_only_with_enough_registers(
     assert [path.read_text() for path in attempts] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 
 
+def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
+    """With a ptxas that spills with 80 registers. 5 CTAs of 4 warps have 102 registers a thread."""
+    ptxas = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers=108; spilled=0\n'
+        'grep -q "maxnreg 96" "$3" && registers=96\n'
+        'grep -Eq "maxnreg [1-8]|minnctapersm" "$3" && spilled=8\n'
+        'echo "$spilled bytes spill stores, 0 bytes spill loads" >&2; echo "Used $registers registers" >&2',
+    )
+    cubin = compile_for_occupancy(".maxntid 32, 8\n", "sm_90a", 128, configured=ptxas)
+    assert (cubin.registers, cubin.spill_bytes) == (96, 0)
+    cubin = compile_for_occupancy(".maxntid 32, 8\n", "sm_90a", 256, configured=ptxas)
+    assert (cubin.registers, cubin.spill_bytes) == (108, 0)
+
+
 @pytest.mark.parametrize(("registers", "spilled"), [(64, 0), (255, 8)])
 def test_kernels_that_spill_with_few_registers_are_assembled_for_as_many_blocks(
     registers: int, spilled: int, tmp_path: Path

@@ -57,7 +57,7 @@ def test_factors_on_grids_match_the_reference(n: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "registers", "shuffles"), [(32, 40, 270), pytest.param(64, 112, 230, marks=pytest.mark.slow)]
+    ("n", "registers", "shuffles"), [(32, 40, 270), pytest.param(64, 96, 230, marks=pytest.mark.slow)]
 )
 def test_factors_on_grids_need_neither_shared_memory_nor_barriers(
     n: int, registers: int, shuffles: int

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from shutil import which
 
@@ -37,7 +38,7 @@ registers of such a kernel that do not hold tiles."""
 
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-_MAX_THREADS = re.compile(r"^\.maxntid [\d, ]+\n", re.M)
+_MAX_THREADS = re.compile(r"^\.maxntid ([\d, ]+)\n", re.M)
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 # ptxas messages about slow or incorrect kernels.
 _COMPLAINT = re.compile(
@@ -94,7 +95,7 @@ def fill_multiprocessor(
     cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None, shared_bytes: int = 0
 ) -> Cubin:
     """The code reassembled for the maximum number of resident CTAs per SM without register spills. `threads`: the
-    threads of a CTA; `shared_bytes`: the shared memory of a CTA.
+    threads of a CTA, which may be fewer than the maximum; `shared_bytes`: the shared memory of a CTA.
 
     Memory-bound kernels gain from occupancy. The maximum number of CTAs is tried first, then the mean of the current
     and the maximum number, then one more CTA. A number is skipped if a thread would have less than `MIN_FRACTION` of
@@ -105,7 +106,7 @@ def fill_multiprocessor(
     if cubin.spill_bytes:
         # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
         fits = cubin.registers < MAX_REGISTERS and resident > 0
-        limited = _for_blocks(ptx, arch, resident, configured) if fits else cubin
+        limited = _for_blocks(ptx, arch, resident, threads, configured) if fits else cubin
         return cubin if limited.spill_bytes else limited
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     tried_registers = int(cubin.registers * MIN_FRACTION)
@@ -116,15 +117,22 @@ def fill_multiprocessor(
         if registers <= tried_registers:
             continue
         tried_registers = registers
-        limited = _for_blocks(ptx, arch, blocks, configured)
+        limited = _for_blocks(ptx, arch, blocks, threads, configured)
         if not limited.spill_bytes:
             return limited
     return cubin
 
 
-def _for_blocks(ptx: str, arch: str, blocks: int, configured: str | None) -> Cubin:
-    """The code of a kernel with so few registers that `blocks` CTAs can be resident."""
-    return compile_cubin(_MAX_THREADS.sub(rf"\g<0>.minnctapersm {blocks}\n", ptx, count=1), arch, configured)
+def _for_blocks(ptx: str, arch: str, blocks: int, threads: int, configured: str | None) -> Cubin:
+    """The code of a kernel with so few registers that `blocks` CTAs of `threads` threads can be resident."""
+
+    def limited(declared: re.Match[str]) -> str:
+        # `.minnctapersm` counts CTAs of the maximum size.
+        if prod(int(n) for n in declared[1].split(",")) == threads:
+            return f"{declared[0]}.minnctapersm {blocks}\n"
+        return f"{declared[0]}.maxnreg {min(REGISTERS // (blocks * threads) // 8 * 8, MAX_REGISTERS)}\n"
+
+    return compile_cubin(_MAX_THREADS.sub(limited, ptx, count=1), arch, configured)
 
 
 def compile_for_occupancy(
@@ -159,7 +167,7 @@ def compile_resident(
     registers."""
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     blocks = min(max_blocks, REGISTERS // ((tile_registers + OTHER_REGISTERS) * threads))
-    cubin = _for_blocks(ptx, arch, blocks, configured) if blocks else None
+    cubin = _for_blocks(ptx, arch, blocks, threads, configured) if blocks else None
     return cubin if cubin is not None and not cubin.is_ptx and not cubin.spill_bytes else None
 
 

@@ -9,6 +9,9 @@ from tegula.errors import InternalError
 from tegula.ops.roles import WARP_GROUP
 from tegula.passes.plan_memory import MemoryMap
 
+WARP_SCHEDULERS = 4
+"""The number of warp schedulers of an SM, each of which has a fourth of the registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
@@ -37,13 +40,18 @@ class GpuCode:
     @property
     def occupancy_threads(self) -> int:
         """The threads per CTA of a kernel that is bound by memory latency, for which occupancy matters more than
-        registers per thread; 0 for other kernels."""
-        return 0 if self.multiplies or self.budgets else self.threads * self.max_warps
+        registers per thread; 0 for other kernels. Launches choose how many blocks share a CTA, so the CTA has as many
+        as there are warp schedulers, which all run the same number of warps."""
+        return 0 if self.multiplies or self.budgets else self.threads * self._occupancy_warps
+
+    @property
+    def _occupancy_warps(self) -> int:
+        return min(self.max_warps, WARP_SCHEDULERS)
 
     @property
     def cta_bytes(self) -> int:
-        """The bytes of dynamic shared memory of a CTA with the maximum number of blocks."""
-        return self.shared_bytes * self.max_warps
+        """The bytes of dynamic shared memory of a CTA with `occupancy_threads` threads."""
+        return self.shared_bytes * self._occupancy_warps
 
     def check_registers(self, assembled: int) -> None:
         """Raise InternalError if the roles cannot change the number of registers of code that was assembled for
