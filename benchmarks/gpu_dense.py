@@ -28,7 +28,7 @@ NEIGHBOUR_LENGTHS = (60, 128, 240, 512, 960, 2048, 3000)
 NUMBERS = 1 << 26
 """The number of complex numbers of a batch of transforms: 65536 rows of 1024."""
 ROWS_OF_KEYS = (128, 256, 512, 1024, 2048, 4096)
-NEIGHBOUR_ROWS = (100, 129, 257, 1000, 1025)
+NEIGHBOUR_ROWS = (100, 129, 257, 1000, 1025, 3000, 4095, 5000, 8192)
 KEYS = 1 << 24
 LARGEST = 32
 """The k of top-k."""

@@ -90,6 +90,7 @@ class Parts:
         self.rule: Rule | None = None
         self.numpy: Function | None = None
         self.examples: Callable[[np.random.Generator], Iterator[Sample]] | None = None
+        self.count_threads: Function | None = None
 
     def add(self, function: Function, source: str | None = None) -> Any:
         """The object that is stored for a program or adjoint. `source`: the source text, if Python does not keep it."""
@@ -131,6 +132,12 @@ class Parts:
     def samples(self, function: Function) -> Function:
         """Set the samples, a generator that takes a `np.random.Generator` and yields `tg.Sample` and `tg.Refused`."""
         self.examples = function
+        return function
+
+    def threads(self, function: Function) -> Function:
+        """Set the number of threads of a block that calls the function once, for `tg.over_batches` on a GPU: a function
+        of extents of the signature and of constants."""
+        self.count_threads = function
         return function
 
 

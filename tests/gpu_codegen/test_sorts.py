@@ -51,6 +51,9 @@ def special_keys(n: int, dtype: Any) -> np.ndarray:
         (130, 64, np.uint32, False),
         (70, 32, np.float64, True),
         (256, 96, np.int64, False),
+        (180, 32, np.float32, False),
+        (300, 32, np.int32, False),
+        (510, 64, np.uint64, True),
     ],
 )
 def test_rows_in_registers_are_sorted_like_numpy(n: int, threads: int, dtype: Any, descending: bool) -> None:

@@ -49,6 +49,7 @@ class CooperativeDef(FuncDef, Parts):
         if parts.rule is not None:
             definition.rule = Rule(definition.add(parts.rule.function), parts.rule.keep)
         definition.numpy, definition.examples = parts.numpy, parts.examples
+        definition.count_threads = parts.count_threads
         return definition
 
     @cached_property

@@ -53,7 +53,8 @@ def buffer_type(t: Type) -> BufType:
 
 
 class BufNew(Op):
-    """A new buffer whose initial value is the operand tile; attribute `storage`."""
+    """A new buffer whose initial value is the operand tile; attributes `storage`, and `exchanged`, whether lanes read
+    the elements of other lanes."""
 
     __slots__ = ()
     NAME = "buf.new"
@@ -69,6 +70,7 @@ class BufNew(Op):
     between_roles = attr(False)
     by_hand = attr(False)
     kept = attr("")
+    exchanged = attr(False)
 
     def infer(self) -> Sequence[Type]:
         t = self.tile.type

@@ -154,9 +154,9 @@ class _LiveRanges:
 
 
 def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
-    """Row-major strides, in scalars. Rows of matmul operands, and of tiles whose threads hold whole rows, are padded so
-    that concurrently accessed rows are in different banks, and stages of bulk copies are padded to the alignment of
-    copies.
+    """Row-major strides, in scalars. Rows of matmul operands, of tiles whose threads hold whole rows, and vectors that
+    lanes exchange are padded so that concurrently accessed rows are in different banks, and stages of bulk copies are
+    padded to the alignment of copies.
 
     Other buffers are not padded, because an asynchronous copy that splits a sector makes the L2 cache send the sector
     twice."""
@@ -167,6 +167,8 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
         return (MBARRIER_BYTES,)
     assert isinstance(t, BufType) and isinstance(op, BufNew)
     unit = components(t.dtype)
+    if op.exchanged and element_bytes(t.dtype) % (2 * PAD_BYTES) == 0:
+        unit += PAD_BYTES * 8 // scalar_of(t.dtype).bits
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
     padded = row % (BANKS_BYTES // 4) == 0 and (_is_operand(op, users) or _accesses_rows(op, users, layouts))

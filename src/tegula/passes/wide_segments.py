@@ -41,15 +41,18 @@ def _region(region: Region, kernel: Kernel, replaced: dict[Value, Value]) -> Non
         launch = kernel.launch
         lanes = launch.block_dim if role_of(region) is None else group_of(region, 0).threads
         build = _Memory(region, op.loc, lanes, launch.partial)
+        build.has_whole_segments = lanes % op.width == 0
         through_memory = op.through_memory(build)
         through_memory.name = op.result.name
         replaced[op.result] = through_memory
 
 
 class _Memory(OpBuilder):
-    """A builder of ops at the end of a region that the group runs together."""
+    """A builder of ops at the end of a region that the group runs together. `has_whole_segments`: whether the group has
+    all lanes of each segment."""
 
-    __slots__ = ()
+    __slots__ = ("has_whole_segments",)
+    has_whole_segments: bool
 
     def filled(self, region: Region, build: Callable[[], Sequence[Value]]) -> Region:
         outer, self.region = self.region, region
@@ -62,6 +65,8 @@ class _Memory(OpBuilder):
         presence = self._buffer(self.const(True, bool_)) if self.partial else None
 
         def read(lane: Value, missing: Value | None = None) -> Value:
+            if self.has_whole_segments and presence is None:
+                return self.one(BufGet, [buffer, lane])
             last = self.const(self.lanes - 1, int32)
             index = self.one(Min, [lane, last])
             result = self.one(BufGet, [buffer, index])
@@ -75,7 +80,8 @@ class _Memory(OpBuilder):
 
     def _buffer(self, value: Value) -> Value:
         attrs = {"lanes": self.lanes, "preserve_type": True, "partial": self.partial}
-        return self.one(BufNew, [self.one(TileFromLanes, [value], attrs)], {"storage": "shared"})
+        tile = self.one(TileFromLanes, [value], attrs)
+        return self.one(BufNew, [tile], {"exchanged": True, "storage": "shared"})
 
     def in_lanes(self, build: Callable[[Value], Value]) -> Value:
         body = Region()

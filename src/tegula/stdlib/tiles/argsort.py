@@ -42,17 +42,16 @@ def tile_argsort(
     """
     shape = keys.shape
     before, length, after = tg.static(split_at_axis(shape, axis))
-    lines = tg._tile_sort_bits(keys)
     if tg.static(after > 1):
-        columns = tg.tile_permute(tg.tile_reshape(lines, (before, length, after)), (0, 2, 1))
-        bits = tg.tile_reshape(columns, (before * after, length))
-        rows = tg._tile_sort_indices(~bits if descending else bits)
+        columns = tg.tile_permute(tg.tile_reshape(keys, (before, length, after)), (0, 2, 1))
+        rows = tg._tile_sort_indices(tg.tile_reshape(columns, (before * after, length)), descending)
         return tg.tile_reshape(
             tg.tile_permute(tg.tile_reshape(rows, (before, after, length)), (0, 2, 1)), shape
         )
     else:
-        bits = tg.tile_reshape(lines, (before, length))
-        return tg.tile_reshape(tg._tile_sort_indices(~bits if descending else bits), shape)
+        return tg.tile_reshape(
+            tg._tile_sort_indices(tg.tile_reshape(keys, (before, length)), descending), shape
+        )
 
 
 @tile_argsort.reference

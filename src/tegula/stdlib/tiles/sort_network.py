@@ -5,20 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from tegula.declaration import cooperative, part
-from tegula.signature import Dtypes, Extent, Tile
+from tegula.signature import Dtypes, Extent, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import int32, uint16, uint32, uint64
+from tegula.types import float32, float64, int32, int64, uint16, uint32, uint64
 
 M, N = Extent("M"), Extent("N")
 Bits = Dtypes("Bits", uint32, uint64)
 WARP = 32
 MAX_LANE_ELEMENTS = 64
 """The maximum number of elements that a lane holds in registers."""
+RESIDENT_ELEMENTS, MAX_THREADS = 32, 1024
+"""The maximum number of elements of a lane for which many warps are resident, and of threads of a block."""
+SHORT_LINES = (1, 3, 5)
+"""The lengths of the lines whose sorts are written out. A lane holds such a length times a power of two."""
 MIN_COUNTED_ELEMENTS = 192
 """The minimum number of elements for which one thread counts digits instead of running a network in SIMD registers."""
-DIGIT, MASK = 16, 0xFFFF
-"""The number of bits of a digit, which is the upper half of a 32-bit integer, and the mask of the lower half, which
-holds a position."""
+NUMBER_BITS = 30
+"""The number of bits of an integer whose bits are those of a finite float32 that is not negative."""
+PADDING = 2
+"""The number of unused columns after the elements of a lane in shared memory. They avoid bank conflicts of lanes that
+access a column."""
 
 
 def lanes_of_network(group: int) -> int:
@@ -27,8 +33,14 @@ def lanes_of_network(group: int) -> int:
 
 
 def elements_of_lane(n: int, lanes: int) -> int:
-    """The number of elements of a row that each lane holds: the smallest sufficient power of two."""
-    return 1 << max(0, (n - 1).bit_length() - (lanes - 1).bit_length())
+    """The number of elements of a row that each lane holds: the smallest sufficient one."""
+    count = -(-n // lanes)
+    return min(line << (-(-count // line) - 1).bit_length() for line in SHORT_LINES)
+
+
+def short_line(n: int) -> int:
+    """The odd factor of the number of elements of a lane."""
+    return n // (n & -n)
 
 
 def fits_in_registers(n: int, group: int) -> bool:
@@ -36,129 +48,220 @@ def fits_in_registers(n: int, group: int) -> bool:
     return group % WARP == 0 and 1 < elements_of_lane(n, lanes_of_network(group)) <= MAX_LANE_ELEMENTS
 
 
-def bit_reversal(n: int) -> np.ndarray:
-    """The numbers below a power of two with their bits in reverse order."""
-    width = (n - 1).bit_length()
-    return np.array([int(f"{k:0{width}b}"[::-1], 2) for k in range(n)])
+def threads_of_sort(N: int) -> int:
+    """The number of threads of a block that sorts a row: lanes with 17 to 32 elements leave registers for 20 warps on a
+    multiprocessor."""
+    return min(MAX_THREADS, max(WARP, 1 << (-(-N // RESIDENT_ELEMENTS) - 1).bit_length()))
+
+
+def bits_of_tag(pitch: int, lanes: int) -> int:
+    """The number of bits of an element's position in rows, one for each lane. `pitch`: the length of a row."""
+    return (lanes * pitch - 1).bit_length()
+
+
+def passes_over_digits(key_bits: int, pitch: int, lanes: int) -> int:
+    """The number of passes of a sort by digits."""
+    return -(-key_bits // (NUMBER_BITS - bits_of_tag(pitch, lanes)))
+
+
+def pitch_of_lanes(key_bits: int, per_lane: int, lanes: int) -> int:
+    """The length of a row of shared memory for the positions of a lane's elements. It is padded, unless tags of one bit
+    less save a pass."""
+    return min((per_lane + PADDING, per_lane), key=lambda pitch: passes_over_digits(key_bits, pitch, lanes))
+
+
+def order_of_components(n: int) -> np.ndarray:
+    """The index among a lane's sorted elements of each component of the lane's vector. The component's number has the
+    bits of the index's upper part in reverse order, below the index's position in its short line."""
+    line = short_line(n)
+    width = (n // line - 1).bit_length()
+    parts = [int(f"{k:0{width}b}"[::-1], 2) if width else 0 for k in range(n // line)]
+    return np.array([part * line + k for k in range(line) for part in parts], np.int32)
 
 
 @cooperative
-def _tile_sort_indices(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
+def _tile_sort_indices(keys: Tile[Key, M, N], descending: constexpr[bool] = False) -> Tile[int32, M, N]:
     """For each element of the sorted rows of a matrix, its index in the unsorted row."""
 
 
 @_tile_sort_indices.program(when=lambda M, N, group: M == 1 and fits_in_registers(N, group))
-def sort_row_in_registers(bits):
+def sort_row_in_registers(keys, descending):
     if tg._on_gpu():
         if tg.group_present() == tg.group_size():
-            return tg._tile_sort_digits(bits)
+            return tg._tile_sort_digits(keys, descending)
         else:
-            return tg._tile_sort_by_gathers(bits)
+            return tg._tile_sort_by_gathers(tg._tile_ascending_bits(keys, descending))
     else:
-        return tg._tile_sort_by_gathers(bits)
+        return tg._tile_sort_by_gathers(tg._tile_ascending_bits(keys, descending))
 
 
 @_tile_sort_indices.program(when=lambda N, group: group == 1 and N >= MIN_COUNTED_ELEMENTS)
-def sort_rows_by_counts(bits):
-    return tg._tile_sort_by_counts(bits)
+def sort_rows_by_counts(keys, descending):
+    return tg._tile_sort_by_counts(tg._tile_ascending_bits(keys, descending))
 
 
 @_tile_sort_indices.program
-def sort_rows_by_gathers(bits):
-    return tg._tile_sort_by_gathers(bits)
+def sort_rows_by_gathers(keys, descending):
+    return tg._tile_sort_by_gathers(tg._tile_ascending_bits(keys, descending))
+
+
+@part
+def _tile_ascending_bits(keys, descending):
+    """Unsigned integers whose ascending order is the order of the sort."""
+    return ~tg._tile_sort_bits(keys) if descending else tg._tile_sort_bits(keys)
 
 
 # In registers --------------------------------------------------------------------------------------------------------
 
 
 @cooperative
-def _tile_sort_digits(bits: Tile[Bits, M, N]) -> Tile[int32, M, N]:
-    """The indices that sort one row, by a pass for each digit of the keys, from the lowest. A pass sorts 32-bit
-    integers by minima and maxima: the upper half is the digit, and the lower half is the element's position after the
-    earlier passes, so that the integers are distinct and the sort is stable."""
-    n, group, lane = bits.shape[1], tg.group_size(), tg.group_lane()
+def _tile_sort_digits(keys: Tile[Key, M, N], descending: constexpr[bool] = False) -> Tile[int32, M, N]:
+    """The indices that sort one row, by a pass for each digit of the keys, from the lowest. A pass sorts integers by
+    minima and maxima: the upper part is the digit, and the lower part, the tag, is the element's position after the
+    earlier passes, so that the integers are distinct and the sort is stable. The integers are compared as float32,
+    because lanes can then exchange negated numbers."""
+    n, group, lane = keys.shape[1], tg.group_size(), tg.group_lane()
     lanes = tg.static(lanes_of_network(group))
     per_lane = tg.static(elements_of_lane(n, lanes))
-    digits = tg.static((32 if bits.dtype == uint32 else 64) // DIGIT)
-    # The two additional columns avoid bank conflicts of lanes that access a column of shared memory.
-    order = tg.tile_empty(shape=(lanes, per_lane + 2), dtype=uint16, storage="shared")
-    for d in range(digits):
-        x = tg.vector(uint32(0), length=per_lane)
+    order_of_lane = tg.static(order_of_components(per_lane))
+    key_bits = tg.static(64 if keys.dtype in (float64, int64, uint64) else 32)
+    pitch = tg.static(pitch_of_lanes(key_bits, per_lane, lanes))
+    tag_bits = tg.static(bits_of_tag(pitch, lanes))
+    passes = tg.static(passes_over_digits(key_bits, pitch, lanes))
+    digit_bits = tg.static(-(-key_bits // passes))
+    tag_mask, digit_mask = tg.static((1 << tag_bits) - 1), tg.static((1 << digit_bits) - 1)
+    order = tg.tile_empty(shape=(lanes, pitch), dtype=uint16, storage="shared")
+    order_by_tag = tg.tile_reshape(order, (lanes * pitch,))
+    x = tg.vector(uint32(0), length=per_lane)
+    for k in tg.unrolled(per_lane):
+        x[k] = uint32(k * lanes + lane)
+    for d in range(passes):
         if lane < lanes:
-            if d == 0:
-                for k in tg.unrolled(per_lane):
-                    x[k] = uint32(k * lanes + lane)
-            else:
-                for k in tg.unrolled(per_lane):
-                    position = uint32(k * lanes + lane)
-                    x[k] = uint32(order[position // uint32(per_lane), position % uint32(per_lane)])
             for k in tg.unrolled(per_lane):
-                digit = uint32(MASK)
-                if n == lanes * per_lane or x[k] < uint32(n):
-                    digit = uint32(bits[0, x[k]] >> type(bits[0, 0])(d * DIGIT)) & uint32(MASK)
-                x[k] = digit << uint32(DIGIT) | uint32(k * lanes + lane)
-        x = tg._tile_sort_lanes(x, lanes)
+                tag = x[k]
+                key = (
+                    keys[0, x[k]]
+                    if tg.static(n == lanes * per_lane)
+                    else keys[0, tg.min(x[k], uint32(n - 1))]
+                )
+                bits = tg._tile_ascending_bits(key, descending)
+                digit = uint32(bits >> type(bits)(d * digit_bits)) & uint32(digit_mask)
+                if n != lanes * per_lane:
+                    digit = tg.where(x[k] < uint32(n), digit, uint32(digit_mask))
+                if d > 0:
+                    tag = uint32(lane * pitch + tg.table(order_of_lane)[k])
+                x[k] = digit << uint32(tag_bits) | tag
+        x = tg.bitcast(tg._tile_sort_lanes(tg.bitcast(x, float32), lanes), uint32)
         for k in tg.unrolled(per_lane):
-            x[k] = x[k] & uint32(MASK)
+            x[k] = x[k] & uint32(tag_mask)
         if d > 0 and lane < lanes:
             for k in tg.unrolled(per_lane):
-                x[k] = uint32(order[x[k] // uint32(per_lane), x[k] % uint32(per_lane)])
+                x[k] = uint32(order_by_tag[x[k]])
         if lane < lanes:
             for k in tg.unrolled(per_lane):
-                order[lane, tg.table(tg.static(bit_reversal(per_lane)))[k]] = uint16(x[k])
+                order[lane, tg.table(order_of_lane)[k]] = uint16(x[k])
     rows = tg.static(-(-n // group))
     indices = tg.vector(0, length=rows)
     for k in tg.unrolled(rows):
-        position = uint32(tg.min(k * group + lane, n - 1))
-        indices[k] = int(order[position // uint32(per_lane), position % uint32(per_lane)])
+        if tg.static(group == lanes and lanes % per_lane == 0):
+            row, column = k * (lanes // per_lane) + lane // per_lane, lane % per_lane
+        else:
+            position = uint32(tg.min(k * group + lane, n - 1))
+            row, column = int(position // uint32(per_lane)), int(position % uint32(per_lane))
+        # The minimum tells the compiler that gathers need no checks of bounds.
+        indices[k] = int(tg.min(uint32(order[row, column]), uint32(n - 1)))
     return tg.tile_reshape(tg.tile_from_local(indices, (group,), (n,)), (1, n))
 
 
 @part
 def _tile_sort_lanes(x, lanes):
-    """Sorts the integers of all lanes by a bitonic network. Lane l gets the sorted elements from l * n on; component k
-    of its vector is the element whose index is k with the bits in reverse order. In this order a step compares
-    neighbouring components, and its results, minima first, are in order for the next step. The first step of each merge
-    compares an element with its mirror image, so that all parts ascend."""
+    """Sorts the numbers of all lanes by a bitonic network. Lane l gets the sorted elements from l * n on; component k
+    of its vector is the element with index `order_of_components(n)[k]`. In this order a step compares neighbouring
+    components, and its results, minima first, are in order for the next step. The first step of each merge compares an
+    element with its mirror image, so that all parts ascend.
+
+    Between steps that exchange, a lane holds its numbers multiplied by `sign`, so that each lane takes minima."""
     n = tg.static(x.shape[0])
-    for k in tg.static(range(1, n.bit_length())):
-        parts = tg.matrix(x, shape=tg.static((1 << k, n >> k)), dtype=uint32)
+    line = tg.static(short_line(n))
+    x = tg._tile_sort_short_lines(x, line, tg.static(n // line))
+    for k in tg.static(range(1, (n // line).bit_length())):
+        parts = tg.matrix(x, shape=tg.static((line << k, n // line >> k)), dtype=float32)
         for step in tg.static(range(k)):
             lower = parts[0::2, :]
             upper = parts[::-2, :] if tg.static(step == 0) else parts[1::2, :]
             parts = tg.matrix(
-                tg.min(lower, upper), tg.max(lower, upper), shape=tg.static(parts.shape), dtype=uint32
+                tg.min(lower, upper), tg.max(lower, upper), shape=tg.static(parts.shape), dtype=float32
             )
-        x = tg.vector(parts, length=n)
+        x = tg._tile_sort_short_lines(tg.vector(parts, length=n), line, tg.static(n // line >> k))
     half = 1
     while half < lanes:
         stride = half // 2
+        sign = tg._tile_sort_sign(half)
+        x = x * sign
         if tg.static(lanes == WARP):
-            x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, half, WARP)
+            x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, WARP)
         else:
             if half < WARP:
-                x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, half, WARP)
+                x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, WARP)
             else:
-                x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, half, lanes)
+                x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, lanes)
             while stride >= WARP:
-                x = tg._tile_compare_lanes(x, x, stride, stride, lanes)
+                next_sign = tg._tile_sort_sign(stride)
+                x, sign = x * (sign * next_sign), next_sign
+                x = tg._tile_compare_lanes(x, x, stride, lanes)
                 stride = stride // 2
         while stride > 0:
-            x = tg._tile_compare_lanes(x, x, stride, stride, WARP)
+            next_sign = tg._tile_sort_sign(stride)
+            x, sign = x * (sign * next_sign), next_sign
+            x = tg._tile_compare_lanes(x, x, stride, WARP)
             stride = stride // 2
-        for _ in tg.static(range(n.bit_length() - 1)):
+        x = x * sign
+        for _ in tg.static(range((n // line).bit_length() - 1)):
             lower, upper = x[0::2], x[1::2]
             x = tg.vector(tg.min(lower, upper), tg.max(lower, upper))
+        x = tg._tile_sort_short_lines(x, line, 1)
         half = 2 * half
     return x
 
 
 @part
-def _tile_compare_lanes(x, sent, mask, half, width):
-    """The minima of the components of this lane and of the components that its partner lane sent, if this lane's bit
-    `half` is 0; else the maxima."""
-    received = tg.lane_xor(sent, mask, width)
-    return tg.where((tg.group_lane() & int(half)) == 0, tg.min(x, received), tg.max(x, received))
+def _tile_sort_short_lines(x, line, columns):
+    """Sorts lines of adjacent rows of the matrix with `columns` columns that a vector holds. The rows of the result are
+    ordered by their number in the line, then by the line."""
+    n = tg.static(x.shape[0])
+    rows = tg.matrix(x, shape=tg.static((n // columns, columns)), dtype=float32)
+    if tg.static(line == 3):
+        a, b, c = rows[0::3, :], rows[1::3, :], rows[2::3, :]
+        a, c = tg.min(a, c), tg.max(a, c)
+        a, b = tg.min(a, b), tg.max(a, b)
+        b, c = tg.min(b, c), tg.max(b, c)
+        return tg.vector(a, b, c, length=n)
+    elif tg.static(line == 5):
+        a, b, c, d, e = rows[0::5, :], rows[1::5, :], rows[2::5, :], rows[3::5, :], rows[4::5, :]
+        a, d = tg.min(a, d), tg.max(a, d)
+        b, e = tg.min(b, e), tg.max(b, e)
+        a, c = tg.min(a, c), tg.max(a, c)
+        b, d = tg.min(b, d), tg.max(b, d)
+        a, b = tg.min(a, b), tg.max(a, b)
+        c, e = tg.min(c, e), tg.max(c, e)
+        b, c = tg.min(b, c), tg.max(b, c)
+        d, e = tg.min(d, e), tg.max(d, e)
+        c, d = tg.min(c, d), tg.max(c, d)
+        return tg.vector(a, b, c, d, e, length=n)
+    else:
+        return x
+
+
+@part
+def _tile_sort_sign(bit):
+    """1 if a bit of the lane's index is 0, so that this lane takes minima; else -1."""
+    return tg.where((tg.group_lane() & int(bit)) == 0, float32(1), float32(-1))
+
+
+@part
+def _tile_compare_lanes(x, sent, mask, width):
+    """The minima of the components of this lane and the negated components that its partner lane sent."""
+    return tg.min(x, -tg.lane_xor(sent, mask, width))
 
 
 # Through shared memory -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tegula.errors import OutOfRange
 from tegula.signature import Extent, Key, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.sort import sort_indices
-from tegula.stdlib.tiles.sort_network import Bits, fits_in_registers
+from tegula.stdlib.tiles.sort_network import Bits, threads_of_sort
 from tegula.types import int32, uint32
 
 N, K = Extent("N"), Extent("k")
@@ -120,12 +120,6 @@ def _tile_sort_with_indices(
     return keys[indices], indices
 
 
-@_tile_sort_with_indices.program(when=lambda N, group: group == 32 and fits_in_registers(N, group))
-def sort_in_one_warp(keys, descending):
-    indices = tg.tile_argsort(keys, descending=descending)
-    return keys[indices], indices
-
-
 @cooperative
 def _tile_indices_that_sort(
     keys: Tile[Key, ..., N], descending: constexpr[bool] = False
@@ -134,9 +128,8 @@ def _tile_indices_that_sort(
     return tg.tile_argsort(keys, descending=descending)
 
 
-@_tile_indices_that_sort.program(when=lambda N, group: group == 32 and fits_in_registers(N, group))
-def indices_in_one_warp(keys, descending):
-    return tg.tile_argsort(keys, descending=descending)
+_tile_sort_with_indices.threads(threads_of_sort)
+_tile_indices_that_sort.threads(threads_of_sort)
 
 
 def check_k(k: int, n: int) -> int:
