@@ -5486,7 +5486,7 @@ def tile_fft(inout: Any) -> None:
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
-        Stockham's algorithm with radices up to 16; Bluestein's for lengths with a prime factor above 13.
+        Stockham's algorithm with radices up to 16 and primes up to 43; Bluestein's for larger prime factors.
     """
 
 def tile_fft2(inout: Any) -> None:

@@ -16,10 +16,13 @@ ELEMENTS, ELEMENTS_PER_THREAD = 1024, 16
 THREADS, FEW_PER_THREAD = 64, 8
 """On GPUs the number of threads of a block of whole short rows, and the number of elements per thread of a longer row
 of at most ELEMENTS elements, because more threads hide more of the latency of memory."""
+CPU_THREADS = 8
+"""On CPUs the number of threads of a block, which are lanes of a vector: no more than the elements of most stages that
+are next to each other, so that a vector is loaded and stored as a whole."""
 MIN_THREADS, MAX_THREADS = 32, 512
-"""The minimum number of threads per block, of which blocks have a multiple, and the maximum."""
+"""On GPUs the minimum number of threads per block, of which blocks have a multiple, and the maximum."""
 
-PRIME_RADICES = (2, 3, 5, 7, 11, 13)
+PRIME_RADICES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 STEPS = {
     "fft": ("tg.tile_fft(t)",),
@@ -151,20 +154,28 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     transforms."""
     *outer, row_length = source.shape
     *batch, row_count = outer or [1]
+    if source.device.is_cpu:
+        rows, threads = min(row_count, max(1, ELEMENTS // n)), CPU_THREADS
+    else:
+        rows, threads = _rows_and_threads(function, n, row_count)
+    kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
+    grid = (*batch, -(-row_count // rows))
+    argument = x if tg.launch_key(x) is not None else source
+    tg.launch_tiled(kernel, grid, [argument], [out], block_dim=threads, device=source.device)
+
+
+def _rows_and_threads(function: str, n: int, row_count: int) -> tuple[int, int]:
+    """On GPUs the number of rows that a block transforms, and its number of threads."""
     length = _padded_length(n)
     elements, per_thread = ELEMENTS, _elements_per_thread(length)
-    if function in ("fft", "ifft") and not source.device.is_cpu:
+    if function in ("fft", "ifft"):
         if ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
             per_thread = FEW_PER_THREAD
         elif THREADS * per_thread % length == 0:
             elements = THREADS * per_thread
     rows = min(row_count, max(1, elements // n))
     threads = max(MIN_THREADS, min(MAX_THREADS, rows * length // per_thread))
-    kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
-    grid = (*batch, -(-row_count // rows))
-    argument = x if tg.launch_key(x) is not None else source
-    block_dim = round(threads / MIN_THREADS) * MIN_THREADS
-    tg.launch_tiled(kernel, grid, [argument], [out], block_dim=block_dim, device=source.device)
+    return rows, round(threads / MIN_THREADS) * MIN_THREADS
 
 
 def _padded_length(n: int) -> int:

@@ -13,6 +13,7 @@ from tegula.errors import OutOfRange
 from tegula.signature import Dtypes, Extent, Extents, InOut, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.roots import (
+    LENGTH_ALIGNMENT,
     MAX_LENGTH,
     butterfly_steps,
     chirp,
@@ -49,7 +50,7 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
-        Stockham's algorithm with radices up to 16; Bluestein's for lengths with a prime factor above 13.
+        Stockham's algorithm with radices up to 16 and primes up to 43; Bluestein's for larger prime factors.
     """
     tg.tile_assign(inout, tg._tile_dft(inout, False))
 
@@ -100,18 +101,31 @@ def stockham(x, n, inverse):
     return tg.tile_reshape(result, (size,))
 
 
+@_tile_row_dft.program(when=lambda group, partial: holds_elements(group, partial))
+def bluestein_in_registers(x, n, inverse):
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, LENGTH_ALIGNMENT)), inverse)
+
+
 @_tile_row_dft.program
 def bluestein(x, n, inverse):
-    """Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse)
+
+
+@cooperative
+def _tile_chirp_dft(
+    x: Tile[Complex, N], n: constexpr[int], length: constexpr[int], inverse: Flag
+) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements, by transforms of a padded length.
+
+    Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
     a chirp, between two multiplications by the chirp."""
-    size, length = x.shape[0], tg.static(transform_length(n))
-    rows = tg.static(size // n)
+    size, rows = x.shape[0], tg.static(x.shape[0] // n)
 
     def times_chirp(z, k):
         return tg._tile_multiply_by_table(z, tg.static(chirp(n)), k)
 
     def times_chirp_transform(z, k):
-        return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n)), k)
+        return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n, length)), k)
 
     index, padded_index = tg.tile_arange(n, dtype=int), tg.tile_arange(length, dtype=int)
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
@@ -140,7 +154,7 @@ def _tile_with_length(x: Tile[Complex, M, N], length: constexpr[int]) -> Tile[Co
 
 @_tile_with_length.program(
     when=lambda M, N, length, group, partial: (
-        not partial and M == 1 and group % WARP == 0 and max(N, length) <= MAX_ELEMENTS * group
+        holds_elements(group, partial) and M == 1 and max(N, length) <= MAX_ELEMENTS * group
     )
 )
 def row_with_length(x, length):
@@ -160,10 +174,15 @@ def row_with_length(x, length):
     return tg.tile_reshape(result, (1, length))
 
 
-def transform_length(n: int) -> int:
+def holds_elements(group: int, partial: bool) -> bool:
+    """Whether a group has the threads of whole warps, which hold the elements of a row in registers on GPUs."""
+    return not partial and group % WARP == 0
+
+
+def transform_length(n: int, alignment: int = 1) -> int:
     """The length of the Stockham transforms for a transform of length n: n if it is smooth, else the padded length of
     Bluestein's algorithm. OutOfRange for lengths above MAX_LENGTH."""
-    length = n if is_smooth(n) else padded_length(n)
+    length = n if is_smooth(n) else padded_length(n, alignment)
     if length > MAX_LENGTH:
         through = f", by transforms of length {length}," if length != n else ""
         raise OutOfRange(
@@ -304,8 +323,8 @@ def distribution(
 
 
 def fits_registers(size: int, r: int, group: int) -> bool:
-    """Whether the threads of the group can hold all elements of a stage in registers."""
-    return group > 1 and -(-(size // r) // group) * r <= MAX_ELEMENTS
+    """Whether the threads of a group of warps can hold all elements of a stage in registers."""
+    return group >= WARP and -(-(size // r) // group) * r <= MAX_ELEMENTS
 
 
 MAX_ELEMENTS = 32

@@ -7,13 +7,13 @@ from itertools import count
 
 import numpy as np
 
-PRIMES = (2, 3, 5, 7, 11, 13)
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 """The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage."""
 LENGTH_ALIGNMENT = 128
-"""Padded lengths that are multiples of this number let threads keep the inputs of the first stage and the results of
-the last stage in registers."""
+"""Padded lengths that are multiples of this number let the threads of warps keep the inputs of the first stage and the
+results of the last stage in registers."""
 MAX_LENGTH = 1 << 16
 """The maximum length of a transform by stages."""
 
@@ -77,13 +77,11 @@ def twiddles(r: int, m: int) -> np.ndarray:
     return np.stack(roots(r * m, np.arange(r)[:, None] * np.arange(m)), axis=-1)
 
 
-def padded_length(n: int) -> int:
+def padded_length(n: int, alignment: int = 1) -> int:
     """The padded length of Bluestein's algorithm: the least length >= 2 n - 1 without prime factors above 5, or such a
-    length that is a multiple of LENGTH_ALIGNMENT and at most an eighth longer."""
+    length that is a multiple of `alignment` and at most an eighth longer."""
     least = next(x for x in count(2 * n - 1) if is_smooth(x, (2, 3, 5)))
-    aligned = range(
-        -(-least // LENGTH_ALIGNMENT) * LENGTH_ALIGNMENT, least + least // 8 + 1, LENGTH_ALIGNMENT
-    )
+    aligned = range(-(-least // alignment) * alignment, least + least // 8 + 1, alignment)
     return next((x for x in aligned if is_smooth(x, (2, 3, 5))), least)
 
 
@@ -94,10 +92,9 @@ def chirp(n: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def chirp_spectrum(n: int) -> np.ndarray:
-    """The transform of the conjugate of `chirp`, periodic with length `padded_length` and symmetric around 0, divided
-    by the length: real and imaginary parts in the last dimension."""
-    length = padded_length(n)
+def chirp_spectrum(n: int, length: int) -> np.ndarray:
+    """The transform of the conjugate of `chirp`, periodic with a padded length and symmetric around 0, divided by the
+    length: real and imaginary parts in the last dimension."""
     cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
     padded = np.zeros(length, np.clongdouble)
     padded[:n] = cosine - 1j * sine
