@@ -1,4 +1,5 @@
-"""Launches on the CPU whose arguments are resolved once, for kernels that run repeatedly with the same arguments."""
+"""Launches on the CPU that tapes do not record, and whose arguments are resolved once: kernels that run repeatedly with
+the same arguments, or with arguments of the same types."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from tegula.runtime.compile import Compiled
 from tegula.runtime.config import config
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.launch import plan
-from tegula.runtime.resolve import resolve
+from tegula.runtime.resolve import packed_arguments, resolve
 
 
 class PreparedLaunch:
-    """A launch on the CPU that tapes do not record, and whose arguments do not change.
+    """A launch whose arguments do not change.
 
     Parameters:
         kernel: a kernel.
@@ -43,3 +44,36 @@ class PreparedLaunch:
             assert isinstance(compiled, Compiled), "the arguments are on the CPU"
             self._compiled, self._code = compiled, config.code
         self._compiled.launch(self._plan.blocks, self._packed, self._args, None, False)
+
+
+class RepeatedLaunch:
+    """Launches of a kernel in blocks of one thread. Pairs of arrays that share memory are the same in each launch.
+
+    Parameters:
+        kernel: a kernel.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._forms: dict[tuple[Any, ...], Compiled] = {}
+
+    def run(self, dim: int, inputs: Sequence[Any]) -> None:
+        """Run the kernel.
+
+        Parameters:
+            dim: the number of threads.
+            inputs: the arguments.
+        Raises:
+            launch: the arguments do not fit.
+            RuntimeError: the kernel fails.
+        """
+        kernel, args = flattened_call(self._kernel, tuple(inputs))
+        packed, launch_plan = packed_arguments(kernel, args), plan((dim,), 1)
+        key = (kernel, launch_plan.launch_id, launch_plan.grid, config.code, *[id for id, _ in packed])
+        compiled = self._forms.get(key)
+        if compiled is None:
+            form = resolve(kernel, launch_plan, args)[0]
+            assert isinstance(form, Compiled), "the arguments are on the CPU"
+            compiled = self._forms[key] = form
+        data = b"".join([data for _, data in packed]) + launch_plan.packed
+        compiled.launch(launch_plan.blocks, data, args, None, False)

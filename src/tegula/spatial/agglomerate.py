@@ -28,7 +28,7 @@ RADIUS therefore differ, and equal areas prefer neighbours of positions 2 * k an
 PARTNER = (1 << PARTNER_BITS) - 1
 NO_KEY = (1 << 31) - 1
 """A key above all keys of pairs."""
-AHEAD = 24
+AHEAD = 48
 """The number of boxes by which the CPU fetches boxes in advance."""
 CELL = 4
 """The maximum number of boxes of a leaf cluster."""
@@ -58,10 +58,12 @@ class Merging:
 
 @tg.struct
 class BinaryTree:
-    """A binary hierarchy: its nodes, and their numbers of items."""
+    """A binary hierarchy: its nodes, and their numbers of items; and the addresses of both."""
 
     nodes: tg.array1d[VEC8]
     sizes: tg.array1d[int]
+    address: tg.uint64
+    sizes_address: tg.uint64
 
 
 @tg.func

@@ -39,6 +39,7 @@ class BottomUp:
         size = 2 * count + 2 * chunks * KEPT + 2 * CHUNK
         tree = BinaryTree()
         tree.nodes, tree.sizes = memory.empty(size, VEC8), memory.empty(size, tg.int32)
+        tree.address, tree.sizes_address = tree.nodes.ptr, tree.sizes.ptr
         threads, first = min(chunks, MERGE_THREADS), 2 * count
         merging = _merge_memory(max(threads, -(-chunks // chunks_per_row)), memory)
         remaining, numbers = memory.empty((chunks, KEPT), VEC8), memory.empty(chunks, tg.int32)

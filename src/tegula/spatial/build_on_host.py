@@ -96,7 +96,7 @@ def new_items(ids: array, memory: MemoryBlock) -> Items:
     """The data of items from their indices in Morton order, which have room for SPARE indices after the last one."""
     items = Items()
     items.windows = array(ptr=ids.ptr, dtype=EIGHT, shape=len(ids), strides=4, device="cpu")
-    items.order = memory.empty(len(ids), tg.int32)
+    items.order, items.address = memory.empty(len(ids), tg.int32), ids.ptr
     return items
 
 
@@ -138,6 +138,7 @@ class TopDown:
         """The hierarchy."""
         r, count, tree = self.ranges, len(self.ranges.begin), BinaryTree()
         tree.nodes, tree.sizes = tg.empty(count, VEC8, "cpu"), r.weight
+        tree.address, tree.sizes_address = tree.nodes.ptr, tree.sizes.ptr
         launch(write_binary_tree, count, [r, self.offsets, tree.nodes], None)
         groups = None
         if self.keys_of_groups is not None:
@@ -275,7 +276,7 @@ class WideBuilder:
         shifts[:, :-1] = begins - levels[:, : len(level_sizes) - top_levels]
         rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(level_sizes) - top_levels))
         subtrees = np.concatenate([extents, rows], 1).astype(np.int32)
-        table = tg.array(shifts, dtype=tg.int32, device="cpu")
+        table = int_table(shifts)
         pairs = _pairs(self.records, self.binary.groups, sum(level_sizes))
         return WideBuild(level_sizes, top_levels, subtrees, items.order, pairs, self.records, table)
 
@@ -305,6 +306,13 @@ def _records(capacity: int, threads: int, leaf: int, memory: MemoryBlock) -> Rec
     shape, strides = (threads, CLUSTERS + 1, length - WIDTH + 1), (4 * (CLUSTERS + 1) * length, 4 * length, 4)
     r.windows = array(ptr=r.stack.ptr, dtype=EIGHT, shape=shape, strides=strides, device="cpu")
     return r
+
+
+def int_table(data: np.ndarray) -> array:
+    """An array of int32 on the CPU with the elements of a NumPy array."""
+    table = tg.empty(data.shape, tg.int32, "cpu")
+    table.numpy()[...] = data
+    return table
 
 
 def view_of(a: array, dtype: Any) -> array:

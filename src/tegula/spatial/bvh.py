@@ -13,6 +13,7 @@ from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import is_recorded, keep_recorded
 from tegula.runtime.device import Device
+from tegula.runtime.prepared import RepeatedLaunch
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
 from tegula.spatial.bottom_up import bottom_up
@@ -35,6 +36,7 @@ from tegula.spatial.build_on_host import (
     TopDown,
     WideBuild,
     WideBuilder,
+    int_table,
     max_nodes,
     view_of,
 )
@@ -56,6 +58,7 @@ RESIDENT = 1 << 18
 """The number of threads of a launch on a GPU for a level whose number of nodes only the GPU knows."""
 MAX_THREADS = 1 << 24
 """The maximum number of threads of a launch for a level."""
+BOUND_BOXES, BUILD_BOXES = RepeatedLaunch(bound_boxes), RepeatedLaunch(build_boxes)
 BOX_BYTES = 4 * WIDTH
 """The size of a box in bytes."""
 LANES = 256
@@ -215,7 +218,7 @@ class Bvh(Structure):
         self._allocate(1 + sum(build.level_sizes), count)
         self._level_sizes = build.level_sizes
         counts = build.level_sizes + [0] * (LEVELS + 1 - len(build.level_sizes))
-        self._counts = tg.array(counts, dtype=int, device=self.device)
+        self._counts = int_table(np.array(counts)).to(self.device)
         self._group_nodes = None if build.pairs is None else build.pairs.to(self.device)
         self._subtrees, self._above = _refit_rows(build.subtrees, build.above, count)
         if self.device.is_cpu:
@@ -231,9 +234,9 @@ class Bvh(Structure):
 
     def _write_built(self, build: WideBuild) -> None:
         """Write the nodes and the items of a hierarchy that was built on the CPU."""
-        self._write_by(build_boxes, [self.lowers, self.uppers, self.groups, build.order], build)
+        self._write_by(BUILD_BOXES, [self.lowers, self.uppers, self.groups, build.order], build)
 
-    def _write_by(self, kernel: Any, sources: list[Any], build: WideBuild) -> None:
+    def _write_by(self, kernel: RepeatedLaunch, sources: list[Any], build: WideBuild) -> None:
         """Write nodes and items by a kernel, from the arrays that items are computed from."""
         assert self.nodes is not None
         items = len(self._items) - self.node_limit
@@ -245,12 +248,12 @@ class Bvh(Structure):
             sum(build.level_sizes[: build.top]),
         ]
         inputs = [*sources, *args, self._subtrees]
-        launch(kernel, self._above, [*inputs, 0, *placement])
-        launch(kernel, 1, [*inputs, self._above, *placement])
+        kernel.run(self._above, [*inputs, 0, *placement])
+        kernel.run(1, [*inputs, self._above, *placement])
 
     def _measure(self, boxes: HostBoxes) -> None:
         """Write the boxes of the items on the CPU."""
-        measure(bound_boxes, [self.lowers.to("cpu"), self.uppers.to("cpu")], boxes)
+        measure(BOUND_BOXES, [self.lowers.to("cpu"), self.uppers.to("cpu")], boxes)
 
     def _allocate(self, nodes: int, items: int) -> None:
         """Allocate memory for nodes and items, unless there is enough. The memory is not initialised, because builds
@@ -262,7 +265,10 @@ class Bvh(Structure):
         self.nodes = self.node_words.view(tg.float32)
         self._node_rows = view_as(self.nodes, VEC8)
         self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
-        self._launch(write_no_box, 1, [self._items, items])
+        if self.device.is_cpu:
+            self._items.numpy()[items] = np.nan
+        else:
+            self._launch(write_no_box, 1, [self._items, items])
         self._positions = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
     def _number(self, order: array) -> None:
@@ -364,16 +370,18 @@ def _refit_rows(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) 
     for each subtree, a row for each range of items outside all subtrees, and a row for the levels above, if there are
     any."""
     begin, end = (subtrees[:, k] for k in range(2))
-    order = np.argsort(begin, kind="stable")
-    gaps = np.stack([np.append(0, np.maximum.accumulate(end[order])), np.append(begin[order], items)], 1)
-    gaps = gaps[gaps[:, 0] < gaps[:, 1]]
+    gaps = np.zeros((0, 2), np.int32)
+    if (end - begin).sum() < items:
+        order = np.argsort(begin, kind="stable")
+        gaps = np.stack([np.append(0, np.maximum.accumulate(end[order])), np.append(begin[order], items)], 1)
+        gaps = gaps[gaps[:, 0] < gaps[:, 1]]
     width = max(subtrees.shape[1], 2 * len(above) + 2)
     rows = np.zeros((len(subtrees) + len(gaps) + bool(above), width), np.int32)
     rows[: len(subtrees), : subtrees.shape[1]] = subtrees
     rows[len(subtrees) : len(subtrees) + len(gaps), :2] = gaps
     for k, (first, count) in enumerate(above):
         rows[-1, 2 * k + 2 : 2 * k + 4] = first, first + count
-    return tg.array(rows, dtype=tg.int32, device="cpu"), len(subtrees) + len(gaps)
+    return int_table(rows), len(subtrees) + len(gaps)
 
 
 def view_as(a: array, dtype: Any) -> array:

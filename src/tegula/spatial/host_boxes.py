@@ -8,7 +8,7 @@ import tegula as tg
 from tegula.algorithms.sorting import Chunks, sort_passes
 from tegula.runtime.array import array
 from tegula.runtime.device import CPU
-from tegula.runtime.prepared import PreparedLaunch
+from tegula.runtime.prepared import PreparedLaunch, RepeatedLaunch
 from tegula.spatial.boxes import EIGHT, VEC8, centre, clamped, lang, make_box, union
 from tegula.spatial.curve import spread_bits
 from tegula.spatial.memory import MemoryBlock
@@ -146,9 +146,9 @@ def key_many_boxes(
         keys[i], ids[i] = key, i
 
 
-def measure(kernel: Any, sources: list[array], item_boxes: HostBoxes) -> None:
+def measure(kernel: RepeatedLaunch, sources: list[array], item_boxes: HostBoxes) -> None:
     """Write the boxes of items by a kernel."""
-    launch(kernel, len(item_boxes.centre_bounds), [*sources, len(item_boxes.centre_bounds), *item_boxes])
+    kernel.run(len(item_boxes.centre_bounds), [*sources, len(item_boxes.centre_bounds), *item_boxes])
 
 
 def new_boxes(count: int, memory: MemoryBlock) -> HostBoxes:

@@ -11,6 +11,7 @@ from tegula.errors import LaunchError
 from tegula.handles import MESH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
+from tegula.runtime.prepared import RepeatedLaunch
 from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.boxes import EIGHT, VEC8, lang, named_item, without_points
 from tegula.spatial.build_on_host import WideBuild
@@ -28,6 +29,8 @@ ALL_COMPONENTS = (1 << WIDTH) - 1
 """The bits of all components of a vector."""
 LEAF = 2
 """The default maximum number of faces per leaf."""
+INDICES_AHEAD, POINTS_AHEAD = 24, 8
+"""The numbers of faces by which a build fetches vertex indices and vertices in advance."""
 
 
 @tg.kernel
@@ -153,6 +156,17 @@ def fit_faces(
     fit_subtree(nodes, items, inner, leaf, subtrees, t)
 
 
+@tg.func
+def fetch_face(points: tg.uint64, indices: tg.uint64, face: int, has_indices: tg.constexpr):
+    """Let the CPU fetch the vertex indices of a face in advance, or the vertices if the indices are in its cache."""
+    if has_indices:
+        for k in tg.static(range(3)):
+            index = lang._element_at(indices + tg.uint64(3 * face + k) * tg.uint64(4), tg.int32)
+            lang._read_soon(points + tg.uint64(index) * tg.uint64(12))
+    else:
+        lang._read_soon(indices + tg.uint64(3 * face) * tg.uint64(4))
+
+
 @tg.kernel
 def build_faces(
     points: tg.uint64,
@@ -177,7 +191,10 @@ def build_faces(
     the items."""
     t = first + tg.tid()
     place_nodes(r, subtrees, shifts, rows, top, t)
+    last = subtrees[t, 1] - 1
     for position in range(subtrees[t, 0], subtrees[t, 1]):
+        fetch_face(points, vertices, order[tg.min(position + INDICES_AHEAD, last)], False)
+        fetch_face(points, vertices, order[tg.min(position + POINTS_AHEAD, last)], True)
         face = order[position]
         for k in tg.static(range(3)):
             ordered[3 * position + k] = indices[3 * face + k]
@@ -191,6 +208,9 @@ def order_vertices(indices: tg.array1d[int], order: tg.array1d[int], vertices: t
     i = tg.tid()
     for k in tg.static(range(3)):
         vertices[3 * i + k] = indices[3 * order[i] + k]
+
+
+BOUND_FACES, BUILD_FACES = RepeatedLaunch(bound_faces), RepeatedLaunch(build_faces)
 
 
 class _Faces(Bvh):
@@ -214,7 +234,7 @@ class _Faces(Bvh):
     write_kernel, fit_kernel = write_faces, fit_faces
 
     def _measure(self, boxes: HostBoxes) -> None:
-        measure(bound_faces, [self.points.to("cpu"), self.indices.to("cpu")], boxes)
+        measure(BOUND_FACES, [self.points.to("cpu"), self.indices.to("cpu")], boxes)
 
     def _build_by_keys(self, count: int) -> array:
         self._launch(write_face_bounds, count, [self.points, self.indices, self.lowers, self.uppers])
@@ -230,8 +250,15 @@ class _Faces(Bvh):
 
     def _write_built(self, build: WideBuild) -> None:
         self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
-        args = [self.points.ptr, self.indices.ptr, self._windows, self.groups, build.order, self.indices]
-        self._write_by(build_faces, [*args, self._vertices], build)
+        args = [
+            self.points.ptr,
+            self.indices.ptr,
+            self._windows,
+            self.groups,
+            build.order,
+            self.indices,
+        ]
+        self._write_by(BUILD_FACES, [*args, self._vertices], build)
 
     def _sources(self) -> list[Any]:
         keep_recorded(self.device, self.points, self._vertices, self._rows)
@@ -387,7 +414,8 @@ class Mesh(Structure):
 
 def check_indices(indices: np.ndarray, points: int) -> None:
     """Raise LaunchError for an index that is out of range."""
-    if len(indices) and (indices.min() < 0 or indices.max() >= points):
+    # Negative numbers are large unsigned numbers.
+    if len(indices) and indices.view(np.uint32).max() >= points:
         k = int(np.flatnonzero((indices < 0) | (indices >= points))[0])
         what = f"indices[{k}] is {int(indices[k])}, and there are {points} points"
         raise LaunchError(what, f"indices must be from 0 to {points - 1}")

@@ -36,6 +36,9 @@ SOURCE, BEGIN, PARENT, BASE = range(4)
 """The rows with the binary node of each record, its first item and the record of its parent; and with the first record
 of each subtree."""
 
+AHEAD = 2
+"""The number of records by which the CPU fetches binary nodes in advance."""
+
 STACK, ORDER, CLUSTERS = range(3)
 """The rows of `Records.stack`."""
 
@@ -59,10 +62,12 @@ class Records:
 
 @tg.struct
 class Items:
-    """The indices of items in Morton order, eight from each position on, and in the order of the hierarchy."""
+    """The indices of items in Morton order, eight from each position on, and in the order of the hierarchy; and the
+    address of `windows`."""
 
     windows: tg.array1d[EIGHT]
     order: tg.array1d[int]
+    address: tg.uint64
 
 
 @tg.func
@@ -87,6 +92,28 @@ def children_of(tree: BinaryTree, node: int):
     """The children of a binary node; for a leaf -1 minus its first position, and its number of items."""
     box = tree.nodes[node]
     return tg.bitcast(box[6], tg.int32), tg.bitcast(box[7], tg.int32)
+
+
+@tg.func
+def fetch_children(tree: BinaryTree, items: Items, node: VEC8):
+    """Let the CPU fetch the children of a binary node in advance, or the indices of the items of a leaf."""
+    left, right = tg.bitcast(node[6], tg.int32), tg.bitcast(node[7], tg.int32)
+    is_leaf = left < 0
+    nodes = tree.address + tg.uint64(tg.max(left, 0)) * tg.uint64(4 * WIDTH)
+    indices = items.address + tg.uint64(tg.max(-1 - left, 0)) * tg.uint64(4)
+    lang._read_soon(tg.where(is_leaf, indices, nodes))
+    lang._read_soon(tree.sizes_address + tg.uint64(tg.max(left, 0)) * tg.uint64(4))
+    lang._read_soon(
+        tg.where(is_leaf, indices, tree.address + tg.uint64(tg.max(right, 0)) * tg.uint64(4 * WIDTH))
+    )
+
+
+@tg.func
+def fetch_grandchildren(tree: BinaryTree, items: Items, node: int):
+    """Let the CPU fetch the children of the children of a binary node in advance."""
+    left, right = children_of(tree, node)
+    fetch_children(tree, items, tree.nodes[tg.where(left < 0, node, left)])
+    fetch_children(tree, items, tree.nodes[tg.where(left < 0, node, right)])
 
 
 @tg.func
@@ -116,9 +143,11 @@ def write_order(r: Records, t: int, tree: BinaryTree, items: Items, node: int, b
 
 
 @tg.func
-def opening_key(tree: BinaryTree, fixed: tg.array1d[int], leaf: int, node: int, size: int):
+def opening_key(tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, node: int, size: int):
     """The bits of the area of a child, -1 for a child that is not opened."""
-    key = tg.bitcast(area(tree.nodes[node]), tg.int32)
+    box = tree.nodes[node]
+    fetch_children(tree, items, box)
+    key = tg.bitcast(area(box), tg.int32)
     return tg.where(size <= leaf or is_fixed(fixed, node), -1, key)
 
 
@@ -170,8 +199,8 @@ def open_children(
             is_added = lang._each_within(lanes, EIGHT(number)) & lang._each_within(EIGHT(number), lanes)
             nodes[opened], sizes[opened] = left, lower
             nodes[number], starts[number], sizes[number] = right, first + lower, upper
-            keys = lang._pick_each(is_opened, EIGHT(opening_key(tree, fixed, leaf, left, lower)), keys)
-            keys = lang._pick_each(is_added, EIGHT(opening_key(tree, fixed, leaf, right, upper)), keys)
+            keys = lang._pick_each(is_opened, EIGHT(opening_key(tree, items, fixed, leaf, left, lower)), keys)
+            keys = lang._pick_each(is_added, EIGHT(opening_key(tree, items, fixed, leaf, right, upper)), keys)
             required = lang._pick_each(
                 is_opened, EIGHT(required_leaf_items(tree, fixed, leaf, left, lower)), required
             )
@@ -305,6 +334,7 @@ def widen_levels(
     while level < LEVELS and record < following and following - record < enough:
         end = following
         while record < end:
+            fetch_grandchildren(tree, items, r.origin[SOURCE, tg.min(record + AHEAD, end - 1)])
             following = widen_node(r, t, tree, items, fixed, leaf, record, following)
             record += 1
         level += 1
