@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,26 @@ def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() ->
             tg.launch_tiled(powers, dim=[BLOCKS], inputs=[tg.array(a, copy=False), out], block_dim=1)
             np.testing.assert_array_equal(out.numpy(), expected[:, : shape[0], : shape[1]])
     assert "blocks side by side" in powers.explain()
+
+
+@tg.kernel
+def factors_of_sums(a: tg.array3d[float], out: tg.array3d[float], count: int):
+    i = tg.tid()
+    t = tg.tile_zeros(shape=(N, N), dtype=float)
+    for _ in range(count):
+        t = t @ t + tg.tile_load(a[i], shape=(N, N))
+    tg.tile_store(out[i], t)
+
+
+def test_tiles_of_the_next_blocks_are_prefetched_unless_loops_load_them() -> None:
+    a = matrices()
+    run(factor, a, BLOCKS)
+    out = tg.zeros(a.shape)
+    tg.launch_tiled(factors_of_sums, dim=[BLOCKS], inputs=[tg.array(a), out, 2], block_dim=1)
+    np.testing.assert_allclose(out.numpy(), a @ a + a, rtol=1e-4, atol=1e-4)
+    for kernel, accesses in ((factor, {"0", "1"}), (factors_of_sums, {"1"})):
+        prefetches = re.findall(r"call void @llvm\.prefetch\.p0\(ptr %\w+, i32 (\d)", kernel.llvm())
+        assert set(prefetches) == accesses
 
 
 def test_block_varying_indices_have_correct_results() -> None:

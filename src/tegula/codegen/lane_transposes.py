@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 
 from tegula.codegen import tiles
 from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
@@ -10,12 +11,19 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
 from tegula.codegen.text import register_type
 from tegula.codegen.transposes import concatenated, starts_of_pieces, transposed_squares
+from tegula.ir import Op
+from tegula.ir.interfaces import LoopLike
 from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreInLanes
 from tegula.types import DType, element_bytes, scalar_of
 
 PIECE_BYTES = 16
 """The bytes of a piece of a row. Vectors of several pieces are concatenated after loads and split before stores,
 without a shuffle of elements."""
+PREFETCH_LIMIT = 64 << 10
+"""Tiles of a group of blocks with fewer bytes are prefetched. Larger tiles are computed much longer than they are
+loaded, and the processor's own prefetches suffice."""
+SECOND_CACHE = 2
+"""The locality of prefetches into the second cache, which leave the first to the tiles that are computed."""
 
 
 def tile_address(s: State, op: TileAddress) -> None:
@@ -102,7 +110,9 @@ class _Square:
 def _for_each_square(
     s: State, op: TileLoadInLanes | TileStoreInLanes, view: View, square: Callable[[_Square], None]
 ) -> None:
-    """Emit the loops over rows and over parts of rows."""
+    """Emit the loops over rows and over parts of rows. The same parts of the tiles of the next group of blocks are
+    prefetched."""
+    is_store = isinstance(op, TileStoreInLanes)
     *outer, columns, lanes = view.shape
     scalar, memory = scalar_of(view.dtype), s.memory
     addresses = tiles.materialise(s, op.addresses)
@@ -113,6 +123,7 @@ def _for_each_square(
     while depth > columns:
         depth //= 2
     strides = [s.i64(v) for v in op.strides]
+    distance = _distance_to_next_group(s, op, view, addresses)
     for lane in range(0, lanes, width):
         row_addresses = [memory.load_view(addresses, [str(lane + k)], 1)[0] for k in range(width)]
         first = [s.code.emit(f"inttoptr i64 {x} to ptr") for x in row_addresses]
@@ -120,6 +131,8 @@ def _for_each_square(
             rows = [memory.bytes_offset(p, offset) for p in first]
             for column in starts_of_pieces(s, columns, depth):
                 row_starts = [memory.offset(p, column, scalar) for p in rows]
+                if distance is not None:
+                    _prefetch(s, [memory.bytes_offset(p, distance) for p in row_starts], is_store)
                 square(
                     _Square(
                         s,
@@ -131,6 +144,35 @@ def _for_each_square(
                         lane,
                     )
                 )
+
+
+def _distance_to_next_group(
+    s: State, op: TileLoadInLanes | TileStoreInLanes, view: View, addresses: View
+) -> str | None:
+    """The distance in bytes from the tiles of this group of blocks to the tiles of the next, if tiles follow each other
+    at equal distances, as they do in batches; None if the tiles are not prefetched. Prefetches of other addresses do
+    nothing, not even beyond the array."""
+    *_, lanes = view.shape
+    if lanes < 2 or prod(view.shape) * element_bytes(view.dtype) >= PREFETCH_LIMIT or _is_in_loop(op):
+        return None
+    first, second = (s.memory.load_view(addresses, [str(k)], 1)[0] for k in range(2))
+    return s.code.emit(f"mul i64 {s.code.emit(f'sub i64 {second}, {first}')}, {lanes}")
+
+
+def _is_in_loop(op: Op) -> bool:
+    """Whether a block runs the op more than once, so that the next group of blocks may be far away."""
+    region = op.parent
+    while region is not None and region.parent is not None:
+        if isinstance(region.parent, LoopLike):
+            return True
+        region = region.parent.parent
+    return False
+
+
+def _prefetch(s: State, pointers: list[str], is_store: bool) -> None:
+    for pointer in pointers:
+        arguments = f"ptr {pointer}, i32 {int(is_store)}, i32 {SECOND_CACHE}, i32 1"
+        s.code.call("prefetch", "p0", "void", arguments)
 
 
 def _rows(s: State, outer: list[int], strides: list[str]) -> Iterator[tuple[list[str], str]]:
