@@ -19,6 +19,7 @@ from tegula.lang.decorators import KernelDef
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import MAX_BLOCK_NUMBER, uses_block_numbers
 from tegula.ops.roles import Roles, block_threads
+from tegula.runtime.collection import paused_collection
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
@@ -134,6 +135,7 @@ def trace(
     return kernel
 
 
+@paused_collection()
 def compile_kernel(
     definition: KernelDef,
     types: Sequence[Type],
