@@ -13,7 +13,7 @@ from tegula.handles import BVH_KIND
 from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import is_recorded, keep_recorded
 from tegula.runtime.device import Device
-from tegula.runtime.prepared import RepeatedLaunch
+from tegula.runtime.prepared import PreparedLaunch, RepeatedLaunch
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import Structure
 from tegula.spatial.bottom_up import bottom_up
@@ -106,6 +106,8 @@ class Bvh(Structure):
         self._constructor = resolve_constructor(constructor, groups, lowers.device)
         self.nodes: array | None = None
         self._has_recorded_build = False
+        self._refit_key: list[int] = []
+        self._refit_launches: list[PreparedLaunch] = []
         self.enter(BVH_KIND, lowers.device)
         self._build()
 
@@ -163,6 +165,7 @@ class Bvh(Structure):
     def _build(self) -> None:
         count = len(self.lowers)
         self.version += 1
+        self._refit_key = []
         if count:
             with recording.paused():
                 if self._by_keys:
@@ -303,13 +306,20 @@ class Bvh(Structure):
 
     def _fit_on_host(self) -> None:
         """Write the boxes of all items and nodes on a CPU."""
-        # The fast path of launches takes kernels without constants and devices.
-        kernel = self.fit_kernel.bind(leaf=min(self.leaf_size, ANY))
-        items = len(self._items) - self.node_limit
-        args = [*self._sources(), self._node_rows, self._items, items, self._subtrees]
-        tg.launch(kernel, self._above, [*args, 0], record_tape=False, block_dim=1)
-        if self._above < len(self._subtrees):
-            tg.launch(kernel, 1, [*args, self._above], record_tape=False, block_dim=1)
+        args = [*self._sources(), self._node_rows, self._items, len(self._items) - self.node_limit]
+        key = [x if isinstance(x, int) else x.ptr for x in (*args, self._subtrees)]
+        if self._refit_key != key:
+            # The threads end together, because the largest subtrees are first.
+            rows = self._subtrees.numpy()[: self._above]
+            rows[...] = rows[np.argsort(rows[:, 0] - rows[:, 1], kind="stable")]
+            args += [min(self.leaf_size, ANY), self._subtrees]
+            dims = [self._above, 1] if self._above < len(self._subtrees) else [self._above]
+            launches = [
+                PreparedLaunch(self.fit_kernel, dim, [*args, k * self._above]) for k, dim in enumerate(dims)
+            ]
+            self._refit_key, self._refit_launches = key, launches
+        for prepared in self._refit_launches:
+            prepared.run()
 
     def _sources(self) -> list[Any]:
         """The leading arguments of the kernels that write items."""

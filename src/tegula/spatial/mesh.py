@@ -87,9 +87,10 @@ def write_face(
 
 
 @tg.func
-def vertex_vector(points: tg.uint64, indices: tg.uint64, corner: int):
-    """The position of a vertex of a face in the first components of a vector."""
-    p = vertex(points, indices, corner)
+def vertex_vector(points: tg.uint64, index_address: tg.uint64):
+    """The position of a vertex in the first components of a vector. `index_address`: the address of its index."""
+    index = lang._element_at(index_address, tg.int32)
+    p = lang._element_at(points + tg.uint64(index) * tg.uint64(12), tg.vec3)
     return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -99,14 +100,15 @@ def write_face_vectors(
     vertices: tg.uint64,
     triangles: tg.array1d[VEC8],
     items: tg.array1d[VEC8],
-    face: int,
-    position: int,
+    face: tg.int64,
+    position: tg.int64,
     item: VEC8,
 ):
     """Write the corners and the box of a face as `write_face` does, in vector registers. `triangles`: eight floats from
     each multiple of four on."""
-    a, b = vertex_vector(points, vertices, 3 * face), vertex_vector(points, vertices, 3 * face + 1)
-    c = vertex_vector(points, vertices, 3 * face + 2)
+    first_corner = vertices + tg.uint64(face) * tg.uint64(12)
+    a, b = vertex_vector(points, first_corner), vertex_vector(points, first_corner + tg.uint64(4))
+    c = vertex_vector(points, first_corner + tg.uint64(8))
     low = lang._smaller_of_each(c, lang._smaller_of_each(b, a))
     high = lang._larger_of_each(c, lang._larger_of_each(b, a))
     # Each vector is made of the components of at most two vectors: one shuffle.
@@ -118,7 +120,7 @@ def write_face_vectors(
     items[position] = box
     f = VEC8(a[0], a[1], a[2], b[0], b[1], b[2], 0.0, 0.0)
     s = VEC8(c[0], c[1], c[2], item[6], item[7], 0.0, 0.0, 0.0)
-    row = tg.int64(position) * 3
+    row = position * 3
     triangles[row] = VEC8(f[0], f[1], f[2], f[3], f[4], f[5], s[0], s[1])
     triangles[row + 1] = VEC8(f[4], f[5], s[0], s[1], s[2], s[3], s[4], s[5])
 
@@ -151,7 +153,7 @@ def fit_faces(
 ):
     """Write the faces and the nodes of a subtree, as `fit_boxes` does; the vertices are in the order of the items."""
     t = first + tg.tid()
-    for position in range(subtrees[t, 0], subtrees[t, 1]):
+    for position in range(tg.int64(subtrees[t, 0]), tg.int64(subtrees[t, 1])):
         write_face_vectors(points, vertices, triangles, items, position, position, items[position])
     fit_subtree(nodes, items, inner, leaf, subtrees, t)
 
@@ -198,7 +200,15 @@ def build_faces(
         face = order[position]
         for k in tg.static(range(3)):
             ordered[3 * position + k] = indices[3 * face + k]
-        write_face_vectors(points, vertices, triangles, items, face, position, named_item(groups, face))
+        write_face_vectors(
+            points,
+            vertices,
+            triangles,
+            items,
+            tg.int64(face),
+            tg.int64(position),
+            named_item(groups, face),
+        )
     fit_subtree(nodes, items, inner, leaf, subtrees, t)
 
 

@@ -36,24 +36,26 @@ def with_other_signs(box: VEC8):
 def child_box(items: tg.array1d[VEC8], begin: EIGHT, last: EIGHT, leaf: tg.constexpr, k: tg.constexpr):
     """The box of a child, its upper corner negated; infinities if the box is empty. `begin`, `last`: the first and the
     last item of each child."""
-    first = begin[k]
+    first = tg.uint32(begin[k])
     box = lang._smaller_of_each(with_other_signs(items[first]), VEC8(tg.inf))
     if leaf > ONE:
-        end = last[k]
+        end = tg.uint32(last[k])
         box = lang._smaller_of_each(with_other_signs(items[end]), box)
         if leaf > TWO:
-            for i in range(first + 1, end):
+            for i in range(begin[k] + 1, last[k]):
                 box = lang._smaller_of_each(with_other_signs(items[i]), box)
     return box
 
 
 @tg.func
-def fit_node(nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int, leaf: tg.constexpr, node: int):
+def fit_node(
+    nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int, leaf: tg.constexpr, node: tg.int64
+):
     """Write the bounds of the children of a node, and its own box. The deeper levels must be complete.
 
     The boxes of nodes follow the items from index `inner` on, the box of node 0 is empty, and the item count of a node
     is 0, so that nodes, leaves of at most two items and missing children need no branch. `leaf`: ONE, TWO or ANY."""
-    row = tg.int64(node) * WIDTH
+    row = node * WIDTH
     children, last_row = tg.bitcast(nodes[row + CHILD_ROW], int), nodes[row + LAST_ROW]
     is_leaf = children >> EIGHT(31)
     begin = (children ^ is_leaf) + (EIGHT(inner) - (EIGHT(inner) & is_leaf))
@@ -74,7 +76,7 @@ def fit_node(nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int, leaf:
     box = lang._smaller_of_each(f, box)
     box = lang._smaller_of_each(g, box)
     box = with_other_signs(lang._smaller_of_each(h, box))
-    items[inner + node] = VEC8(box[0], box[1], box[2], box[3], box[4], box[5], 0.0, 0.0)
+    items[tg.int64(inner) + node] = VEC8(box[0], box[1], box[2], box[3], box[4], box[5], 0.0, 0.0)
     x, y, z, w = transposed_half(a, b, c, d)
     p, q, r, s = transposed_half(e, f, g, h)
     lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
@@ -109,7 +111,7 @@ def fit_subtree(
     levels = subtrees.shape[1] // 2 - 1
     for step in range(levels):
         level = levels - step
-        for node in range(subtrees[t, 2 * level], subtrees[t, 2 * level + 1]):
+        for node in range(tg.int64(subtrees[t, 2 * level]), tg.int64(subtrees[t, 2 * level + 1])):
             fit_node(nodes, items, inner, leaf, node)
     if subtrees[t, 2] == 1:
         nodes[0] = items[inner + 1]
