@@ -68,11 +68,33 @@ class RepeatedLaunch:
             RuntimeError: the kernel fails.
         """
         kernel, args = flattened_call(self._kernel, tuple(inputs))
-        packed, launch_plan = packed_arguments(kernel, args), plan((dim,), 1)
+        self._launch(dim, kernel, args, packed_arguments(kernel, args))
+
+    def run_in_order(self, dims: Sequence[int], inputs: Sequence[Any]) -> None:
+        """Run consecutive ranges of threads one after the other. The last parameter of the kernel, an int32, is the
+        number of the first thread of a range.
+
+        Parameters:
+            dims: the numbers of threads of the ranges.
+            inputs: the other arguments.
+        Raises:
+            launch: the arguments do not fit.
+            RuntimeError: the kernel fails.
+        """
+        kernel, args = flattened_call(self._kernel, (*inputs, 0))
+        packed, first = packed_arguments(kernel, args), 0
+        for dim in dims:
+            packed[-1] = kernel.packers[-1](first)
+            self._launch(dim, kernel, args, packed)
+            first += dim
+
+    def _launch(self, dim: int, kernel: Kernel, args: Sequence[Any], packed: list[tuple[int, bytes]]) -> None:
+        """Run the kernel with packed arguments, each with the number of its specialisation."""
+        launch_plan = plan((dim,), 1)
         key = (kernel, launch_plan.launch_id, launch_plan.grid, config.code, *[id for id, _ in packed])
         compiled = self._forms.get(key)
         if compiled is None:
-            form = resolve(kernel, launch_plan, args)[0]
+            form = resolve(kernel, launch_plan, tuple(args))[0]
             assert isinstance(form, Compiled), "the arguments are on the CPU"
             compiled = self._forms[key] = form
         data = b"".join([data for _, data in packed]) + launch_plan.packed

@@ -3,6 +3,7 @@ children."""
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class WideBuild(NamedTuple):
     @property
     def above(self) -> list[tuple[int, int]]:
         """The first node and the number of nodes of each level above the subtrees."""
-        starts = np.cumsum([1, *self.level_sizes]).tolist()
+        starts = list(accumulate(self.level_sizes, initial=1))
         return list(zip(starts[: self.top], self.level_sizes[: self.top], strict=True))
 
 
@@ -255,30 +256,32 @@ class WideBuilder:
         top = levels[-1].tolist()
         top_levels = top[-1]
         roots = top[top_levels + 1] - top[top_levels]
-        level_sizes = np.diff(top[: top_levels + 1]).tolist()
+        level_sizes = [end - begin for begin, end in pairwise(top[: top_levels + 1])]
+        if roots and top_levels == LEVELS:
+            return None
         return self._arranged(level_sizes, levels[:roots, :-1], self._extents.numpy()[:roots])
 
     def _arranged(self, level_sizes: list[int], levels: np.ndarray, extents: np.ndarray) -> WideBuild | None:
         """The hierarchy, whose nodes are numbered level by level. `level_sizes`: the numbers of nodes of the first
         levels; `levels`, `extents`: for each subtree the first record of each level, and the range of items."""
-        items, roots, top_levels = self.binary.items, len(levels), len(level_sizes)
-        counts = np.diff(levels, axis=1)
-        level_sizes += counts.sum(0)[: np.count_nonzero(counts.sum(0))].tolist()
-        if len(level_sizes) > LEVELS or roots and top_levels == LEVELS:
+        items, top_levels = self.binary.items, len(level_sizes)
+        counts = levels[:, 1:] - levels[:, :-1]
+        below = [n for n in counts.sum(0).tolist() if n]
+        starts = list(accumulate([*level_sizes, *below], initial=1))[top_levels:-1]
+        level_sizes = level_sizes + below
+        if len(level_sizes) > LEVELS:
             return None
-        begins = (
-            np.cumsum([1, *level_sizes])[top_levels:-1]
-            + np.cumsum(counts, axis=0)[:, : len(level_sizes) - top_levels]
-        )
-        counts = counts[:, : len(level_sizes) - top_levels]
-        begins -= counts
-        shifts = np.zeros((roots, len(level_sizes) - top_levels + 1), np.int32)
-        shifts[:, :-1] = begins - levels[:, : len(level_sizes) - top_levels]
-        rows = np.stack([begins, begins + counts], 2).reshape(roots, 2 * (len(level_sizes) - top_levels))
-        subtrees = np.concatenate([extents, rows], 1).astype(np.int32)
-        table = int_table(shifts)
+        depth = len(below)
+        counts = counts[:, :depth]
+        ends = counts.cumsum(0) + starts
+        begins = ends - counts
+        subtrees = np.empty((len(levels), 2 * depth + 2), np.int32)
+        subtrees[:, :2], subtrees[:, 2::2], subtrees[:, 3::2] = extents, begins, ends
+        shifts = tg.empty((len(levels), depth + 1), tg.int32, "cpu")
+        differences = shifts.numpy()
+        differences[:, :-1], differences[:, -1] = begins - levels[:, :depth], 0
         pairs = _pairs(self.records, self.binary.groups, sum(level_sizes))
-        return WideBuild(level_sizes, top_levels, subtrees, items.order, pairs, self.records, table)
+        return WideBuild(level_sizes, top_levels, subtrees, items.order, pairs, self.records, shifts)
 
 
 def _pairs(r: Records, groups: Groups | None, nodes: int) -> array | None:

@@ -250,9 +250,7 @@ class Bvh(Structure):
             view_of(self.node_words, EIGHT),
             sum(build.level_sizes[: build.top]),
         ]
-        inputs = [*sources, *args, self._subtrees]
-        kernel.run(self._above, [*inputs, 0, *placement])
-        kernel.run(1, [*inputs, self._above, *placement])
+        kernel.run_in_order([self._above, 1], [*sources, *args, self._subtrees, *placement])
 
     def _measure(self, boxes: HostBoxes) -> None:
         """Write the boxes of the items on the CPU."""

@@ -183,11 +183,11 @@ def build_faces(
     inner: int,
     leaf: tg.constexpr,
     subtrees: tg.array2d[int],
-    first: int,
     r: Records,
     shifts: tg.array2d[int],
     rows: tg.array1d[EIGHT],
     top: int,
+    first: int,
 ):
     """Write the nodes and the faces of a subtree, as `fit_faces` does after a build, and the vertices in the order of
     the items."""

@@ -72,11 +72,11 @@ def build_boxes(
     inner: int,
     leaf: tg.constexpr,
     subtrees: tg.array2d[int],
-    first: int,
     r: Records,
     shifts: tg.array2d[int],
     rows: tg.array1d[EIGHT],
     top: int,
+    first: int,
 ):
     """Write the nodes and the items of a subtree, as `fit_boxes` does after a build."""
     t = first + tg.tid()
