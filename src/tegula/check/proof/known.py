@@ -46,6 +46,11 @@ class Work:
         self.done = 0
         self.limit: float = inf
 
+    def require_rest(self) -> None:
+        """Raise OutOfWork beyond the limit."""
+        if self.done > self.limit:
+            raise OutOfWork
+
 
 class Known:
     """A set of conditions that hold. A symbol that they make equal to a polynomial is replaced by the polynomial
@@ -272,7 +277,12 @@ class Known:
         """Whether p >= 0 follows from ranges, or from ranges and facts that cancel the monomials which may be
         negative."""
         if depth < DEPTH:
-            return self._nonnegative(p, depth)
+            is_part_of_query = self.query_limit < inf
+            return (
+                self._nonnegative(p, depth)
+                if is_part_of_query
+                else self._limited_nonnegative(p, depth, QUERY)
+            )
         cached = self.nonnegative_cache.get(p)
         if cached is None:
             cached = self.nonnegative_cache[p] = self._search_nonnegative(p)
@@ -283,23 +293,26 @@ class Known:
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
-        if self.work.done > self.work.limit:
-            raise OutOfWork
+        self.work.require_rest()
         if not self.models and not self.searched_for_model and self.starting_models:
             self.searched_for_model = True
             self._refuted(True)
         if any(model.number(p) < 0 for model in self.models):
             return False
+        if self.starting_models:
+            limit = min(self.query_limit, self.work.done + MODEL_SEARCH)
+            if self._limited_nonnegative(p, DEPTH, MODEL_SEARCH):
+                return True
+            if self.work.done <= limit or self._refuted(ge(-p - 1)):
+                return False
+        return self._limited_nonnegative(p, DEPTH, QUERY)
+
+    def _limited_nonnegative(self, p: Sum, depth: int, work: int) -> bool:
+        """Whether p >= 0 follows, as far as `work` inequalities show."""
         outer_limit = self.query_limit
+        self.query_limit = min(outer_limit, self.work.done + work)
         try:
-            if self.starting_models:
-                limit = self.query_limit = min(outer_limit, self.work.done + MODEL_SEARCH)
-                if self._nonnegative(p, DEPTH, True):
-                    return True
-                if self.work.done <= limit or self._refuted(ge(-p - 1)):
-                    return False
-            self.query_limit = min(outer_limit, self.work.done + QUERY)
-            return self._nonnegative(p, DEPTH, True)
+            return self._nonnegative(p, depth, depth == DEPTH)
         finally:
             self.query_limit = outer_limit
 
@@ -483,6 +496,7 @@ class Known:
                 if self.work.done > work_before + RESIDUE_QUERY:
                     return None
                 self.work.done += 1 + len(related)  # for the substitutions
+                self.work.require_rest()
                 substitution = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
                 if any(inner.holds(replaced(t, substitution), False) is False for t in related):
                     continue

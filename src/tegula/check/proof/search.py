@@ -41,7 +41,7 @@ from tegula.ir import Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
 
-MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 100, 12, 40_000, 10_000
+MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 100, 12, 20_000, 10_000
 """Limits of the search: steps of roles, labels, attempts at one label, inequalities, and inequalities before the proof
 is split by the conditions under which a launch executes inner loops."""
 MAX_LIMITS, ENOUGH_WORK = 2, 400
@@ -73,7 +73,7 @@ class Search(Forms):
         self.split_conditions: list[tuple[Condition, Label]] = []
         self.open_labels: list[Label] = []
         self.work = Work()
-        self.hoists = False
+        self.hoists = self.has_unhoisted_conditions = False
         self.is_trial = False
         self.tried_heads = set[tuple[Region, ...]]()
         self.states_after_iteration: dict[Any, State] = {}
@@ -142,8 +142,9 @@ class Search(Forms):
                     branch.outer.clear()
                     sides.append([["absurd"]] if branch.known.absurd else self._split_by_launch(branch))
                 return [["split", encoded(e.condition, {}), *sides]]
-        except (Stuck, OutOfWork):
-            if self.hoists or self._requests_guards():
+        except (Stuck, OutOfWork) as e:
+            could_succeed = isinstance(e, OutOfWork) or self.has_unhoisted_conditions
+            if self.hoists or not could_succeed or self._requests_guards():
                 raise
             self._restore(snapshot)
             self.hoists, self.steps, self.tried_labels, self.work.limit = (
@@ -449,16 +450,16 @@ class Search(Forms):
 
         if state.known.holds(c) is True:
             return self._prove_loops(state, group, after_loops)
-        is_first_iteration = not state.roles[lead].frames[-1].iteration
+        frames = state.roles[lead].frames
         if (
-            self.hoists
-            and is_first_iteration
-            and not self.is_trial
-            and not symbols(c)
-            and len(state.roles[lead].frames) > 2
+            len(frames) > 2
+            and not frames[-1].iteration
+            and not (self.is_trial or symbols(c))
             and _of_launch(c)
         ):
-            raise Hoisted(c)
+            if self.hoists:
+                raise Hoisted(c)
+            self.has_unhoisted_conditions = True
         return [self._split(state, lead, c, lambda s: self._prove_loops(s, group, after_loops), after_loops)]
 
     def _iteration(self, state: State, group: list[int], leaf: Leaf, extra_iterations: int = 0) -> Tree:
