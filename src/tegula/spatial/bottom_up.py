@@ -18,7 +18,7 @@ from tegula.stdlib.geometry.layout import WIDTH
 
 MERGE_THREADS = 16
 """The number of threads that merge clusters."""
-BYTES_PER_BOX = 208
+BYTES_PER_BOX = 216
 """The approximate size in bytes of the memory of a build for each box."""
 MAX_IDLE = 1 << 27
 """The maximum size in bytes of memory that is not freed after a build."""

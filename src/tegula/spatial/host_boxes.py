@@ -11,6 +11,7 @@ from tegula.runtime.device import CPU
 from tegula.runtime.prepared import PreparedLaunch, RepeatedLaunch
 from tegula.spatial.boxes import EIGHT, VEC8, centre, clamped, lang, make_box, union
 from tegula.spatial.curve import spread_bits
+from tegula.spatial.digits import DIGIT_MASK, DigitSort, chunk_range
 from tegula.spatial.memory import MemoryBlock
 
 THREADS = 64
@@ -28,13 +29,6 @@ class HostBoxes(NamedTuple):
 
     boxes: array
     centre_bounds: array
-
-
-@tg.func
-def chunk_range(count: int, thread: int, threads: int):
-    """The range of items that a thread processes, end exclusive."""
-    length = (count + threads - 1) // threads
-    return tg.min(thread * length, count), tg.min((thread + 1) * length, count)
 
 
 @tg.kernel
@@ -111,20 +105,26 @@ def cell_of(box: VEC8, start: VEC8, scale: VEC8, bits: int):
 def key_boxes(
     boxes: tg.array1d[VEC8],
     centre_bounds: tg.array1d[VEC8],
-    threads: int,
     keys: tg.array1d[tg.uint32],
-    ids: tg.array1d[int],
+    counts: tg.array2d[int],
 ):
-    """Write the Morton keys of a thread's boxes, with SHORT_BITS bits per coordinate, and the indices of the boxes."""
+    """Write the Morton keys of a thread's boxes, with SHORT_BITS bits per coordinate, and count their lowest digits."""
     start, scale = cell_scale(centre_bounds, SHORT_BITS)
-    begin, end = chunk_range(boxes.shape[0], tg.tid(), threads)
+    c = tg.tid()
+    begin, end = chunk_range(boxes.shape[0], c, counts.shape[0])
+    row = counts[c]
+    for digit in range(row.shape[0]):
+        row[digit] = 0
     for i in range(begin, end):
         x = cell_of(boxes[i], start, scale, SHORT_BITS)
         x = (x | (x << EIGHT(16))) & EIGHT(0x030000FF)
         x = (x | (x << EIGHT(8))) & EIGHT(0x0300F00F)
         x = (x | (x << EIGHT(4))) & EIGHT(0x030C30C3)
         x = (x | (x << EIGHT(2))) & EIGHT(0x09249249)
-        keys[i], ids[i] = tg.uint32(x[0] | (x[1] << 1) | (x[2] << 2)), i
+        key = x[0] | (x[1] << 1) | (x[2] << 2)
+        keys[i] = tg.uint32(key)
+        digit = key & DIGIT_MASK
+        row[digit] = row[digit] + 1
 
 
 @tg.kernel
@@ -167,14 +167,18 @@ class CurveSort:
 
     def __init__(self, item_boxes: HostBoxes, memory: MemoryBlock) -> None:
         count, threads = len(item_boxes.boxes), len(item_boxes.centre_bounds)
-        bits, kernel, dtype = SHORT_BITS, key_boxes, tg.uint32
-        if count > SHORT:
-            bits, kernel, dtype = BITS, key_many_boxes, tg.uint64
-        keys, ids = memory.empty(2 * count, dtype), memory.empty(2 * count + SPARE, tg.int32)
-        self._launches = [PreparedLaunch(kernel, threads, [*item_boxes, threads, keys, ids])]
-        passes, (self.keys, self.ids) = sort_passes(keys, ids, count, 0, 3 * bits, Chunks(count, CPU))
-        """The keys and the indices of the boxes in Morton order."""
-        self._launches += [PreparedLaunch(*a_pass) for a_pass in passes]
+        if count <= SHORT:
+            keys = memory.empty(count, tg.uint32)
+            sort = DigitSort(keys, 3 * SHORT_BITS, SPARE, memory)
+            self._launches = [PreparedLaunch(key_boxes, sort.chunks, [*item_boxes, keys, sort.counts])]
+            self._launches += sort.launches
+            self.keys, self.ids = keys, sort.ids
+            """The keys and the indices of the boxes in Morton order."""
+        else:
+            keys, ids = memory.empty(2 * count, tg.uint64), memory.empty(2 * count + SPARE, tg.int32)
+            self._launches = [PreparedLaunch(key_many_boxes, threads, [*item_boxes, threads, keys, ids])]
+            passes, (self.keys, self.ids) = sort_passes(keys, ids, count, 0, 3 * BITS, Chunks(count, CPU))
+            self._launches += [PreparedLaunch(*a_pass) for a_pass in passes]
 
     def run(self) -> None:
         """Sort the boxes."""

@@ -10,14 +10,19 @@ import tegula as tg
 from tegula.runtime.array import array
 from tegula.runtime.prepared import PreparedLaunch
 from tegula.spatial.boxes import EIGHT
-from tegula.spatial.host_boxes import chunk_range
+from tegula.spatial.digits import (
+    MAX_CHUNKS,
+    MIN_CHUNK,
+    ROW_PADDING,
+    chunk_range,
+    running_sums,
+    write_first_positions,
+)
 from tegula.spatial.memory import MemoryBlock
 from tegula.stdlib.geometry.layout import WIDTH
 
 BUCKET_BITS = 11
 """The maximum number of bits of the number of a bucket, so that the counts of all buckets fit the first-level cache."""
-MIN_CHUNK, MAX_CHUNKS = 2048, 16
-"""The minimum number of points that a thread distributes, and the maximum number of these threads."""
 MIN_SHIFT = 3
 """The minimum number of bits of the number of cells of a bucket, which is a multiple of the width of vectors."""
 TASKS = 128
@@ -37,14 +42,6 @@ def count_buckets(cells: tg.array1d[tg.uint32], shift: int, counts: tg.array2d[i
         row[bucket] = row[bucket] + 1
 
 
-@tg.func
-def running_sums(x: EIGHT):
-    """The sum of the components up to each component."""
-    a = x + EIGHT(0, x[0], x[1], x[2], x[3], x[4], x[5], x[6])
-    b = a + EIGHT(0, 0, a[0], a[1], a[2], a[3], a[4], a[5])
-    return b + EIGHT(0, 0, 0, 0, b[0], b[1], b[2], b[3])
-
-
 @tg.kernel
 def fill_buckets(
     cells: tg.array1d[tg.uint32],
@@ -59,20 +56,8 @@ def fill_buckets(
     `positions`: a row of scratch memory for each thread; `first_positions`: the same memory, in vectors."""
     c = tg.tid()
     begin, end = chunk_range(cells.shape[0], c, counts.shape[0])
-    row, position = positions[c], 0
-    for k in range(begins.shape[0]):
-        # The counts of the threads before this one, and of all threads.
-        before = EIGHT(0)
-        for other in range(c):
-            before = before + counts[other, k]
-        total = before
-        for other in range(c, counts.shape[0]):
-            total = total + counts[other, k]
-        ends = running_sums(total) + EIGHT(position)
-        first_positions[c, k] = ends - total + before
-        if c == 0:
-            begins[k] = ends - total
-        position = ends[WIDTH - 1]
+    write_first_positions(counts, first_positions, begins, c)
+    row = positions[c]
     for i in range(begin, end):
         cell = cells[i]
         bucket = tg.int32(cell >> tg.uint32(shift))
@@ -143,8 +128,7 @@ class CellSort:
         bits = max(cells - 1, 1).bit_length()
         self.shift = max(bits - min(BUCKET_BITS, (bits + 1) // 2), MIN_SHIFT)
         self.buckets = -(-cells >> self.shift)
-        # Rows are longer than needed, so that they do not begin in the same sets of the cache.
-        self._vectors_per_row = -(-self.buckets // WIDTH) + 2
+        self._vectors_per_row = -(-self.buckets // WIDTH) + ROW_PADDING
         row = 4 * WIDTH * self._vectors_per_row
         self._memory = MemoryBlock(16 * capacity + (2 * MAX_CHUNKS + 1) * row + 1024)
         self.cells = self._memory.empty(capacity, tg.uint32)
