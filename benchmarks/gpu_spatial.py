@@ -23,7 +23,9 @@ from benchmarks.measure import Row
 from benchmarks.spatial import cast, icosphere, neighbours, overlaps, warp_kernels
 from tegula.spatial.build_on_host import TopDown
 from tegula.spatial.build_sah import SAH
-from tegula.spatial.host_boxes import bound_boxes, measure
+from tegula.spatial.bvh import BOUND_BOXES
+from tegula.spatial.host_boxes import measure, new_boxes
+from tegula.spatial.memory import MemoryBlock
 from tegula.stdlib.geometry.layout import ITEM_BYTES, NODE_BYTES
 
 BOXES, POINTS, QUERY_BOXES = 10_000_000, 4_000_000, 1_000_000
@@ -182,7 +184,9 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
-    result = TopDown(measure(bound_boxes, [lower, upper], len(faces)), None, LEAF, SAH, max_cluster=1)
+    boxes = new_boxes(len(faces), MemoryBlock(0))
+    measure(BOUND_BOXES, [lower, upper], boxes)
+    result = TopDown(boxes, None, LEAF, SAH, max_cluster=1)
     r = result.ranges
     left, begin, end = (x.numpy() for x in (r.left, r.begin, r.end))
     box = r.box.numpy()

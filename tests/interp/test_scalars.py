@@ -351,7 +351,7 @@ def test_select_picks_per_lane():
 
 
 OTHER_TESTED_OPS = (
-    *("bit_count", "clz", "brev"),
+    *("bit_count", "clz", "brev", "permute_bytes"),
     *("neg", "abs", "not", "cmp", "classify", "never_above", "copysign"),
     *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2", "reciprocal"),
 )
@@ -370,6 +370,13 @@ def test_bit_counts_and_reversals_match_python():
         assert evaluate("bit_count", t, a).tolist() == [w.count("1") for w in words]
         assert evaluate("clz", t, a).tolist() == [t.bits - len(w.lstrip("0")) for w in words]
         assert evaluate("brev", t, a).tolist() == [wrap(int(w[::-1], 2), t) for w in words]
+
+
+def test_bytes_are_permuted_by_the_digits_of_a_selector():
+    a, b = np.array([0x33221100], np.uint32), np.array([0x77665544], np.uint32)
+    for selector, expected in ((0x3210, 0x33221100), (0x7514, 0x77551144), (0x0000, 0), (0x0763, 0x00776633)):
+        selectors = np.array([selector], np.uint32)
+        assert evaluate("permute_bytes", uint32, a, b, selectors).tolist() == [expected]
 
 
 def test_tests_cover_every_elementwise_op():

@@ -38,6 +38,7 @@ OPS_WITHOUT_ADJOINT = {
         "bit_count",
         "clz",
         "brev",
+        "permute_bytes",
         "vec.bits",
         "table.get",
         "lane.ballot",

@@ -391,7 +391,29 @@ def _classify(code: Code, op: Classify, dtype: DType, xs: list[str], width: int)
     return code.emit(f"fcmp {pred} {t} {magnitude}, {constant(dtype, float('inf'), width)}")
 
 
+def _permute_bytes(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+    """The instruction of GPUs, or shifts of both integers in one of 64 bits."""
+    if code.approximates:
+        return code.emit(f"call i32 @llvm.nvvm.prmt(i32 {xs[0]}, i32 {xs[1]}, i32 {xs[2]})")
+    narrow, wide = vector_of("i32", width), vector_of("i64", width)
+
+    def number(x: int) -> str:
+        return str(x) if width == 1 else f"splat (i64 {x})"
+
+    def binary(name: str, x: str, y: str) -> str:
+        return code.emit(f"{name} {wide} {x}, {y}")
+
+    a, b, selector = (code.emit(f"zext {narrow} {x} to {wide}") for x in xs)
+    both, result = binary("or", a, binary("shl", b, number(32))), number(0)
+    for k in range(4):
+        index = binary("and", binary("lshr", selector, number(4 * k)), number(7))
+        byte = binary("and", binary("lshr", both, binary("shl", index, number(3))), number(255))
+        result = binary("or", result, binary("shl", byte, number(8 * k)))
+    return code.emit(f"trunc {wide} {result} to {narrow}")
+
+
 _INT: dict[type[Op], Rule] = {
+    S.PermuteBytes: _permute_bytes,
     S.Add: _simple("add"),
     S.Sub: _simple("sub"),
     S.Mul: _simple("mul"),

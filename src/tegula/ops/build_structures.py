@@ -6,7 +6,7 @@ from tegula.ir import Op, TypeRule, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, array_type
 from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
-from tegula.ops.scalar import Cmp, Select
+from tegula.ops.scalar import Cmp, PermuteBytes, Select
 from tegula.ops.structs import StructValue
 from tegula.ops.structures import StructureLoad, StructurePrefetch, StructureTable, StructureValue
 from tegula.ops.vector import VecBits
@@ -66,6 +66,12 @@ def smaller_of_each(b: OpBuilder, x: Value, y: Value) -> Value:
 def pick_each(b: OpBuilder, flags: Value, x: Value, y: Value) -> Value:
     """For each component of two vectors, x's component where the flag is set, else y's."""
     return b.one(Select, [flags, x, y])
+
+
+@public("_permute_bytes")
+def permute_bytes(b: OpBuilder, x: Value, y: Value, selector: Value) -> Value:
+    """For each component of three vectors of uint32, the bytes of x and y that the selector names."""
+    return b.one(PermuteBytes, [x, y, selector])
 
 
 @public("_bits")

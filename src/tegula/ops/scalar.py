@@ -426,6 +426,27 @@ class ReversedBits(Unary):
         return packed.view(f"<u{x.dtype.itemsize}")[..., 0].astype(f"u{x.dtype.itemsize}").view(x.dtype)
 
 
+class PermuteBytes(Elementwise):
+    """Four of the eight bytes of two uint32. Digit k of the selector in hexadecimal, from the lowest, is the index of
+    byte k of the result: 0 to 3 for the bytes of a, 4 to 7 for the bytes of b."""
+
+    __slots__ = ()
+    NAME = "permute_bytes"
+    KINDS = "u"
+    a = operand()
+    b = operand()
+    selector = operand()
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b, selector = (x.astype(np.uint64) for x in operands)
+        both, result = a | (b << np.uint64(32)), np.zeros_like(a)
+        for k in range(4):
+            index = (selector >> np.uint64(4 * k)) & np.uint64(7)
+            result |= ((both >> (index * np.uint64(8))) & np.uint64(255)) << np.uint64(8 * k)
+        return result.astype(np.uint32)
+
+
 def _bits_of(x: np.ndarray) -> np.ndarray:
     """The bits of integers along a new last dimension, the lowest bit first."""
     size = x.dtype.itemsize

@@ -15,7 +15,8 @@ from tegula.runtime.prepared import RepeatedLaunch
 from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.boxes import EIGHT, VEC8, lang, named_item, without_points
 from tegula.spatial.build_on_host import WideBuild
-from tegula.spatial.bvh import VEC3, Bvh, check_array, resolve_constructor, view_as
+from tegula.spatial.bvh import LANES, RESIDENT, VEC3, Bvh, check_array, resolve_constructor, view_as
+from tegula.spatial.compact import COMPACT, write_compact
 from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
 from tegula.spatial.place import place_nodes
 from tegula.spatial.refit import fit_subtree
@@ -238,6 +239,7 @@ class _Faces(Bvh):
         if device.is_cpu and faces:
             windows = self._rows.size - 1
             self._windows = array(ptr=self._rows.ptr, dtype=VEC8, shape=windows, strides=16, device="cpu")
+        self.compact: array | None = None
         lower, upper = (tg.empty(faces, dtype=VEC3, device=device) for _ in range(2))
         super().__init__(lower, upper, constructor, groups, leaf)
 
@@ -269,6 +271,30 @@ class _Faces(Bvh):
             self.indices,
         ]
         self._write_by(BUILD_FACES, [*args, self._vertices], build)
+
+    def _allocate(self, nodes: int, items: int) -> None:
+        super()._allocate(nodes, items)
+        size = self.node_limit * COMPACT
+        if not self.device.is_cpu and (self.compact is None or len(self.compact) < size):
+            self.compact = tg.empty(size, dtype=tg.int32, device=self.device)
+
+    def _fit(self) -> None:
+        super()._fit()
+        if self.compact is not None:
+            self.write_compact_nodes()
+
+    def write_compact_nodes(self) -> None:
+        """Write the compact nodes, after the nodes.
+
+        Raises:
+            nothing.
+        """
+        assert self.compact is not None
+        keep_recorded(self.device, self.compact)
+        threads = min(WIDTH * self.node_limit, RESIDENT)
+        data = array(ptr=self.compact.ptr, dtype=tg.uint8, shape=4 * len(self.compact), device=self.device)
+        inputs = [self.nodes, self.node_words, self._counts, threads, data, self.compact]
+        self._launch(write_compact, threads, inputs, LANES)
 
     def _sources(self) -> list[Any]:
         keep_recorded(self.device, self.points, self._vertices, self._rows)
@@ -412,6 +438,7 @@ class Mesh(Structure):
             velocities,
             winding,
             self._bvh.id,
+            0 if self._bvh.compact is None else self._bvh.compact.ptr,
         ]
         return [*self._bvh.words(), *addresses, len(self._points), len(self.indices) // 3]
 

@@ -28,6 +28,17 @@ PARENT = 232
 """The offset in a node of an int32, the index of the parent; 0 for the root."""
 MIDDLE = 240
 """The offset in a node of a vec3, the centre of the node's bounds."""
+COMPACT_BYTES = 128
+"""The size of a compact node. A mesh on a GPU has these nodes besides the other nodes, with the same indices. A compact
+node begins with the origin of a grid, a vec3, and three uint8, the exponents of the steps of the grid along the axes as
+in a float32. The bounds of eight children follow as steps of the grid, each a uint8, two groups of four children at a
+time: the lower and the upper bounds along x and along y at offset HALF for the first group and 3 * HALF for the second,
+the bounds along z at COMPACT_Z. Lower bounds above the upper bounds stand for no bounds."""
+HALF, COMPACT_Z = 16, 32
+COMPACT_CHILDREN, COMPACT_COUNTS, COMPACT_PARENT = 64, 96, 104
+"""The offsets of the children, of the numbers of items and of the parent in a compact node."""
+TRIANGLE_FACE = 36
+"""The offset of the face in a triangle."""
 LEVELS = 32
 """The maximum depth: a query has eight bits of state for each level."""
 MAX_ITEMS = 255
@@ -45,7 +56,9 @@ MESH = StructType(
     "MeshParts",
     {
         **TREE_FIELDS,
-        **dict.fromkeys(("triangles", "points", "indices", "velocities", "winding", "bvh"), uint64),
+        **dict.fromkeys(
+            ("triangles", "points", "indices", "velocities", "winding", "bvh", "compact"), uint64
+        ),
         "point_count": int32,
         "face_count": int32,
         "id": uint64,
@@ -54,7 +67,8 @@ MESH = StructType(
     "MESH",
 )
 """The fields of a mesh in kernels: its hierarchy, the addresses of the triangles in the order of the hierarchy, of the
-user's arrays and of the data for winding numbers, the id of the hierarchy, and the id of the mesh."""
+user's arrays and of the data for winding numbers, the id of the hierarchy, the address of the compact nodes, 0 on CPUs,
+and the id of the mesh."""
 POINTS_WORD, VELOCITIES_WORD = len(MESH.fields), len(MESH.fields) + 1
 """The words after the fields in a mesh's table entry: the addresses of the gradients of `points` and `velocities`, 0
 for an array without a gradient."""

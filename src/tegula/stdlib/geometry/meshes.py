@@ -49,7 +49,8 @@ def _mesh(id: uint64):
     mesh.triangles, mesh.points = tg._element_at(entry + 32, uint64), tg._element_at(entry + 40, uint64)
     mesh.indices, mesh.velocities = tg._element_at(entry + 48, uint64), tg._element_at(entry + 56, uint64)
     mesh.winding, mesh.bvh = tg._element_at(entry + 64, uint64), tg._element_at(entry + 72, uint64)
-    mesh.point_count, mesh.face_count = tg._element_at(entry + 80, int32), tg._element_at(entry + 88, int32)
+    mesh.compact = tg._element_at(entry + 80, uint64)
+    mesh.point_count, mesh.face_count = tg._element_at(entry + 88, int32), tg._element_at(entry + 96, int32)
     mesh.id = id
     return mesh
 

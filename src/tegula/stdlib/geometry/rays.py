@@ -186,6 +186,17 @@ def _distance_bits(planes: VEC8, by: float32, add: float32):
 @composite()
 def _traverse(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, mode: int32):
     """Traverse a mesh along a ray."""
+    hit = FOUND()
+    if tg._on_gpu():
+        hit = tg._traverse_compact(mesh, start, dir, limit, root, mode)
+    else:
+        hit = tg._traverse_nodes(mesh, start, dir, limit, root, mode)
+    return hit
+
+
+@composite()
+def _traverse_nodes(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, mode: int32):
+    """Traverse the nodes of a mesh along a ray."""
     hit = FOUND(-1, limit, 0, 0)
     start_node = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
     if dir[0] == 0.0 and dir[1] == 0.0 and dir[2] == 0.0:

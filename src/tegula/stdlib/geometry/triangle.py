@@ -12,10 +12,8 @@ from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import VecType, bool_, float32, float64, int32
 
-SHEAR = StructType(
-    "Shear", {"x": int32, "y": int32, "z": int32, "factors": VEC3, "start": VEC3}, __name__, "SHEAR"
-)
-"""The permutation of the axes, and the shear factors: x / z, y / z and 1 / z of the direction."""
+SHEAR = StructType("Shear", {"axes": int32, "factors": VEC3, "start": VEC3}, __name__, "SHEAR")
+"""The permutation of the axes, two bits each, and the shear factors: x / z, y / z and 1 / z of the direction."""
 CROSSING = StructType(
     "Crossing", {"hit": bool_, "front": bool_, "t": float32, "u": float32, "v": float32}, __name__, "CROSSING"
 )
@@ -37,9 +35,7 @@ def _shear(start: VEC3, dir: VEC3):
     reciprocal = 1.0 / tg._component(dir, longest_axis)
     axis_x, axis_y = tg.where(is_negative, last_axis, next_axis), tg.where(is_negative, next_axis, last_axis)
     return SHEAR(
-        axis_x,
-        axis_y,
-        longest_axis,
+        axis_x | (axis_y << 2) | (longest_axis << 4),
         tg.vec3(tg._component(dir, axis_x) * reciprocal, tg._component(dir, axis_y) * reciprocal, reciprocal),
         start,
     )
@@ -55,10 +51,10 @@ def _component(v: VEC3, axis: int32):
 def _sheared(s: SHEAR, vertex: VEC3):
     """A vertex in sheared coordinates, and its distance along the ray's longest component."""
     v = vertex - s.start
-    along = tg._component(v, s.z)
+    along = tg._component(v, s.axes >> 4)
     return tg.vec3(
-        tg._subtract_scaled(tg._component(v, s.x), s.factors[0], along),
-        tg._subtract_scaled(tg._component(v, s.y), s.factors[1], along),
+        tg._subtract_scaled(tg._component(v, s.axes & 3), s.factors[0], along),
+        tg._subtract_scaled(tg._component(v, (s.axes >> 2) & 3), s.factors[1], along),
         along,
     )
 
