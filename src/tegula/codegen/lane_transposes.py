@@ -122,6 +122,8 @@ def _for_each_square(
     )
     while depth > columns:
         depth //= 2
+    if s.vectorised.is_access_rare:
+        depth = min(depth, PIECE_BYTES * 8 // scalar.bits)
     strides = [s.i64(v) for v in op.strides]
     distance = _distance_to_next_group(s, op, view, addresses)
     for lane in range(0, lanes, width):
@@ -153,7 +155,8 @@ def _distance_to_next_group(
     at equal distances, as they do in batches; None if the tiles are not prefetched. Prefetches of other addresses do
     nothing, not even beyond the array."""
     *_, lanes = view.shape
-    if lanes < 2 or prod(view.shape) * element_bytes(view.dtype) >= PREFETCH_LIMIT or _is_in_loop(op):
+    is_large = prod(view.shape) * element_bytes(view.dtype) >= PREFETCH_LIMIT
+    if lanes < 2 or is_large or s.vectorised.is_access_rare or _is_in_loop(op):
         return None
     first, second = (s.memory.load_view(addresses, [str(k)], 1)[0] for k in range(2))
     return s.code.emit(f"mul i64 {s.code.emit(f'sub i64 {second}, {first}')}, {lanes}")

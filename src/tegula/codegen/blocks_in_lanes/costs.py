@@ -58,6 +58,16 @@ def is_faster(kernel: Kernel, differences: Differences, lanes: int, vector_bytes
     return vector_cost < MAX_TIME_RATIO * serial_cost
 
 
+def access_fraction(kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> float:
+    """The estimated fraction of the time of vectorised blocks that loads and stores of arrays take."""
+
+    def cost(op: Op) -> float:
+        return _vector_cost(op, differences, lanes, vector_bytes)
+
+    accesses = _total_cost(kernel.body, lambda op: cost(op) if isinstance(op, TileLoad | TileStore) else 0.0)
+    return accesses / max(1.0, _total_cost(kernel.body, cost))
+
+
 def _differs(op: Op, differences: Differences) -> bool:
     return any(map(differences.differs, (*op.results, *op.operands)))
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from tegula.codegen.blocks_in_lanes.costs import is_faster
+from tegula.codegen.blocks_in_lanes.costs import access_fraction, is_faster
 from tegula.codegen.blocks_in_lanes.differences import (
     LANE_OPS,
     Differences,
@@ -52,16 +52,21 @@ from tegula.ops.tile import (
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, Type, bool_, components, int32, int64, is_element, scalar_of
 
+RARE_ACCESSES = 0.05
+"""The fraction of the estimated time below which short code for accesses to arrays is preferred to fast code."""
+
 
 @dataclass(frozen=True, slots=True)
 class VectorisedKernel:
     """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run serially, for
-    `reason`. `max_lanes`: the value of `lanes` for launches of many blocks."""
+    `reason`. `max_lanes`: the value of `lanes` for launches of many blocks; `is_access_rare`: whether loads and stores
+    of arrays take so little of the time that short code for them is preferred."""
 
     lanes: int = 1
     kernel: Kernel | None = None
     reason: str = ""
     max_lanes: int = 1
+    is_access_rare: bool = False
 
 
 def blocks_in_lanes(
@@ -83,7 +88,8 @@ def blocks_in_lanes(
         return VectorisedKernel(reason=str(refused))
     erase_dead(kernel_in_lanes)
     verify(kernel_in_lanes)
-    return VectorisedKernel(lanes, kernel_in_lanes, max_lanes=lanes)
+    is_rare = access_fraction(kernel, differences, lanes, vector_bytes) < RARE_ACCESSES
+    return VectorisedKernel(lanes, kernel_in_lanes, max_lanes=lanes, is_access_rare=is_rare)
 
 
 def _hot_bytes(kernel: Kernel) -> int:
