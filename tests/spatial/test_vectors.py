@@ -74,19 +74,20 @@ def test_components_of_two_vectors_are_one_shuffle() -> None:
     wide = tg.vector(16, float)
 
     @tg.kernel
-    def mixed(a, b, c, out):
-        i = tg.tid()
-        x, y, z = a[i], b[i], c[i]
-        even = EIGHT(x[0], y[0], x[2], y[2], x[4], y[4], x[6], y[6])
-        out[i, 0] = EIGHT(even[7], even[0], even[6], even[1], even[5], even[2], even[4], even[3])
-        out[i, 1] = EIGHT(x[7], z[15], x[1], z[8], 3.0, x[1], z[0], x[0] * x[1])
-        out[i, 2] = EIGHT(x[0], y[1], z[2], x[3], y[4], z[13], x[6], 0.5)
+    def mixed(a, b, c, ends, out):
+        # Blocks with loops of different lengths do not run in the lanes of vector registers.
+        for i in range(ends[tg.tid()]):
+            x, y, z = a[i], b[i], c[i]
+            even = EIGHT(x[0], y[0], x[2], y[2], x[4], y[4], x[6], y[6])
+            out[i, 0] = EIGHT(even[7], even[0], even[6], even[1], even[5], even[2], even[4], even[3])
+            out[i, 1] = EIGHT(x[7], z[15], x[1], z[8], 3.0, x[1], z[0], x[0] * x[1])
+            out[i, 2] = EIGHT(x[0], y[1], z[2], x[3], y[4], z[13], x[6], 0.5)
 
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal((5, n)).astype(np.float32) for n in (8, 8, 16))
     out = tg.zeros((5, 3), dtype=EIGHT)
     inputs = [tg.array(a, dtype=EIGHT), tg.array(b, dtype=EIGHT), tg.array(c, dtype=wide)]
-    tg.launch(mixed, 5, inputs, [out], block_dim=1)
+    tg.launch(mixed, 1, [*inputs, tg.array([5], dtype=int)], [out], block_dim=1)
     even = np.stack([a[:, ::2], b[:, ::2]], 2).reshape(5, 8)
     three, half = np.full(5, 3.0, np.float32), np.full(5, 0.5, np.float32)
     columns = [a[:, 7], c[:, 15], a[:, 1], c[:, 8], three, a[:, 1], c[:, 0], a[:, 0] * a[:, 1]]
