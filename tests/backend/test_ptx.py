@@ -227,18 +227,20 @@ def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
     assert (cubin.registers, cubin.spill_bytes) == (108, 0)
 
 
-@pytest.mark.parametrize(("registers", "spilled"), [(64, 0), (255, 8)])
+@pytest.mark.parametrize(
+    ("registers", "shared_bytes", "spilled"), [(64, 0, 0), (32, 50 << 10, 0), (255, 0, 8)]
+)
 def test_kernels_that_spill_with_few_registers_are_assembled_for_as_many_blocks(
-    registers: int, spilled: int, tmp_path: Path
+    registers: int, shared_bytes: int, spilled: int, tmp_path: Path
 ) -> None:
-    """With a ptxas that spills unless a number of CTAs is given."""
+    """With a ptxas that spills unless a number of CTAs is given: 4 in registers or in shared memory."""
     actual = program(
         tmp_path,
         'while [ "$1" != -o ]; do shift; done; printf code > "$2"; spilled=8\n'
         'grep -q "minnctapersm 4" "$3" && spilled=0\n'
         f'echo "$spilled bytes spill stores, 0 bytes spill loads" >&2; echo "Used {registers} registers" >&2',
     )
-    cubin = compile_for_occupancy(".maxntid 32, 8\n", "sm_90a", 256, configured=actual)
+    cubin = compile_for_occupancy(".maxntid 32, 8\n", "sm_90a", 256, shared_bytes, configured=actual)
     assert (cubin.registers, cubin.spill_bytes) == (registers, spilled)
 
 

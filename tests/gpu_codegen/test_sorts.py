@@ -17,7 +17,7 @@ from tegula.codegen.gpu import lower_kernel
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.stdlib.tiles.sort import sort_indices
-from tegula.stdlib.tiles.sort_network import elements_of_lane, fits_in_registers
+from tegula.stdlib.tiles.sort_network import elements_of_lane, fits_in_registers, threads_of_sort
 from tegula.target import get_cuda_target
 
 
@@ -53,7 +53,7 @@ def special_keys(n: int, dtype: Any) -> np.ndarray:
         (256, 96, np.int64, False),
         (180, 32, np.float32, False),
         (300, 32, np.int32, False),
-        (510, 64, np.uint64, True),
+        (500, 32, np.uint64, True),
     ],
 )
 def test_rows_in_registers_are_sorted_like_numpy(n: int, threads: int, dtype: Any, descending: bool) -> None:
@@ -88,12 +88,23 @@ def test_topk_of_equal_keys_matches_numpy(n: int, k: int, threads: int, dtype: A
     np.testing.assert_array_equal(largest_keys, np.take_along_axis(keys, expected, -1))
 
 
-def test_rows_of_a_warp_are_exchanged_by_shuffles() -> None:
-    arrays = [tg.zeros((2, 256), tg.float32), tg.zeros((2, 256), tg.int32)]
-    text, code = assemble(lower_to_llvm(argsort_kernel(256), arrays, (2,), 32))
+@pytest.mark.parametrize(("n", "steps"), [(256, 15), (512, 7)])
+def test_lanes_of_a_warp_exchange_without_barriers(n: int, steps: int) -> None:
+    """`steps`: the number of steps that shuffle all elements; for others lanes with 16 elements transpose them. LLVM
+    may unroll the two passes."""
+    arrays = [tg.zeros((2, n), tg.float32), tg.zeros((2, n), tg.int32)]
+    text, code = assemble(lower_to_llvm(argsort_kernel(n), arrays, (2,), 32))
     assert code.spill_bytes == 0
-    assert len(re.findall(r"shfl\.sync\.bfly", text)) >= 2 * elements_of_lane(256, 32)
+    passes, rest = divmod(len(re.findall(r"shfl\.sync\.bfly", text)), steps * elements_of_lane(n, 32))
+    assert passes in (1, 2) and rest == 0
     assert "bar.sync" not in text and "barrier.sync" not in text
+
+
+def test_lanes_hold_short_lines_times_powers_of_two() -> None:
+    assert [elements_of_lane(n, 128) for n in (128, 129, 300, 3000, 4095, 5000)] == [1, 2, 3, 24, 32, 40]
+    assert all(
+        n <= threads_of_sort(n) * elements_of_lane(n, threads_of_sort(n)) < 1.5 * n for n in range(64, 9999)
+    )
 
 
 def test_partial_blocks_sort_by_gathers() -> None:

@@ -102,18 +102,18 @@ def fill_multiprocessor(
     the registers that ptxas chose, or as many registers as in a previous attempt."""
     if cubin.is_ptx:
         return cubin
-    resident = REGISTERS // (-(-cubin.registers // 8) * 8 * threads)
+    max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
+    resident = min(max_blocks, REGISTERS // (-(-cubin.registers // 8) * 8 * threads))
     if cubin.spill_bytes:
         # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
         fits = cubin.registers < MAX_REGISTERS and resident > 0
         limited = _for_blocks(ptx, arch, resident, threads, configured) if fits else cubin
         return cubin if limited.spill_bytes else limited
-    max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     tried_registers = int(cubin.registers * MIN_FRACTION)
     for blocks in (max_blocks, (resident + max_blocks) // 2, resident + 1):
-        registers = REGISTERS // (blocks * threads) // 8 * 8
         if blocks <= resident or blocks > max_blocks:
             break
+        registers = REGISTERS // (blocks * threads) // 8 * 8
         if registers <= tried_registers:
             continue
         tried_registers = registers

@@ -18,10 +18,12 @@ RESIDENT_ELEMENTS, MAX_THREADS = 32, 1024
 """The maximum number of elements of a lane for which many warps are resident, and of threads of a block."""
 SHORT_LINES = (1, 3, 5)
 """The lengths of the lines whose sorts are written out. A lane holds such a length times a power of two."""
-MIN_COUNTED_ELEMENTS = 192
+MIN_COUNTED_ELEMENTS = 129
 """The minimum number of elements for which one thread counts digits instead of running a network in SIMD registers."""
 NUMBER_BITS = 30
 """The number of bits of an integer whose bits are those of a finite float32 that is not negative."""
+MIN_TRANSPOSED = 4
+"""The minimum number of steps for which a transposition is faster than shuffles."""
 PADDING = 2
 """The number of unused columns after the elements of a lane in shared memory. They avoid bank conflicts of lanes that
 access a column."""
@@ -70,13 +72,24 @@ def pitch_of_lanes(key_bits: int, per_lane: int, lanes: int) -> int:
     return min((per_lane + PADDING, per_lane), key=lambda pitch: passes_over_digits(key_bits, pitch, lanes))
 
 
+def bit_reversal(n: int) -> np.ndarray:
+    """The numbers below a power of two with their bits in reverse order."""
+    width = (n - 1).bit_length()
+    return np.array([int(f"{k:0{width}b}"[::-1], 2) if width else 0 for k in range(n)], np.int32)
+
+
+def transposed_bits(n: int, bits: int) -> int:
+    """The number of steps of a merge in a warp before and after which lanes with n elements transpose their elements. A
+    transposition costs as much as two shuffles, and replaces the shuffles of these steps."""
+    transposed = min(bits, (n & -n).bit_length() - 1)
+    return transposed if transposed >= MIN_TRANSPOSED else 0
+
+
 def order_of_components(n: int) -> np.ndarray:
     """The index among a lane's sorted elements of each component of the lane's vector. The component's number has the
     bits of the index's upper part in reverse order, below the index's position in its short line."""
     line = short_line(n)
-    width = (n // line - 1).bit_length()
-    parts = [int(f"{k:0{width}b}"[::-1], 2) if width else 0 for k in range(n // line)]
-    return np.array([part * line + k for k in range(line) for part in parts], np.int32)
+    return np.concatenate([bit_reversal(n // line) * line + k for k in range(line)]).astype(np.int32)
 
 
 @cooperative
@@ -174,13 +187,10 @@ def _tile_sort_digits(keys: Tile[Key, M, N], descending: constexpr[bool] = False
 
 
 @part
-def _tile_sort_lanes(x, lanes):
-    """Sorts the numbers of all lanes by a bitonic network. Lane l gets the sorted elements from l * n on; component k
-    of its vector is the element with index `order_of_components(n)[k]`. In this order a step compares neighbouring
-    components, and its results, minima first, are in order for the next step. The first step of each merge compares an
-    element with its mirror image, so that all parts ascend.
-
-    Between steps that exchange, a lane holds its numbers multiplied by `sign`, so that each lane takes minima."""
+def _tile_sort_lane(x):
+    """Sorts a vector by a bitonic network. Component k of the result is the element with index
+    `order_of_components(n)[k]`. In this order a step compares neighbouring components, and its results, minima first,
+    are in order for the next step. The first step of a merge compares an element with its mirror image."""
     n = tg.static(x.shape[0])
     line = tg.static(short_line(n))
     x = tg._tile_sort_short_lines(x, line, tg.static(n // line))
@@ -193,35 +203,81 @@ def _tile_sort_lanes(x, lanes):
                 tg.min(lower, upper), tg.max(lower, upper), shape=tg.static(parts.shape), dtype=float32
             )
         x = tg._tile_sort_short_lines(tg.vector(parts, length=n), line, tg.static(n // line >> k))
-    half = 1
-    while half < lanes:
-        stride = half // 2
-        sign = tg._tile_sort_sign(half)
-        x = x * sign
-        if tg.static(lanes == WARP):
-            x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, WARP)
-        else:
-            if half < WARP:
-                x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, WARP)
-            else:
-                x = tg._tile_compare_lanes(x, x[::-1], 2 * half - 1, lanes)
-            while stride >= WARP:
-                next_sign = tg._tile_sort_sign(stride)
-                x, sign = x * (sign * next_sign), next_sign
-                x = tg._tile_compare_lanes(x, x, stride, lanes)
-                stride = stride // 2
-        while stride > 0:
-            next_sign = tg._tile_sort_sign(stride)
-            x, sign = x * (sign * next_sign), next_sign
-            x = tg._tile_compare_lanes(x, x, stride, WARP)
-            stride = stride // 2
-        x = x * sign
-        for _ in tg.static(range((n // line).bit_length() - 1)):
-            lower, upper = x[0::2], x[1::2]
-            x = tg.vector(tg.min(lower, upper), tg.max(lower, upper))
-        x = tg._tile_sort_short_lines(x, line, 1)
-        half = 2 * half
     return x
+
+
+@part
+def _tile_sort_lanes(x, lanes):
+    """Sorts the numbers of all lanes by a bitonic network. Lane l gets the sorted elements from l * n on, in the order
+    of `_tile_sort_lane`.
+
+    Lanes hold numbers multiplied by a sign, which is negative in parts that descend, and while lanes exchange numbers
+    also in lanes that take maxima. So all steps take minima first. The last steps between the lanes of a warp are steps
+    within lanes that have transposed their numbers through shared memory."""
+    n = tg.static(x.shape[0])
+    x = tg._tile_sort_lane(x * tg._tile_sort_sign(1))
+    group, lane = tg.group_size(), tg.group_lane()
+    exchange = tg.tile_empty(shape=(group, n + 1), dtype=float32, storage="shared")
+    for bits in tg.static(range(1, WARP.bit_length())):
+        transposed = tg.static(transposed_bits(n, bits))
+        half = tg.static(1 << (bits - 1))
+        while half < tg.static(lanes if 1 << bits == WARP else 1 << bits):
+            sign = tg._tile_sort_sign(half) * tg._tile_sort_sign(2 * half)
+            if tg.static(1 << bits == WARP):
+                x, sign = x * sign, float32(1)
+                stride = half
+                while stride >= WARP:
+                    side = tg._tile_sort_sign(stride)
+                    x = x * side
+                    for k in tg.unrolled(n):
+                        exchange[lane, k] = x[k]
+                    other = tg.min(lane ^ stride, group - 1)
+                    for k in tg.unrolled(n):
+                        x[k] = tg.min(x[k], -exchange[other, k]) * side
+                    stride = stride // 2
+            x = tg._tile_compare_lanes_of_warp(x, sign, bits, transposed)
+            if tg.static(transposed > 0):
+                size, columns = tg.static(1 << transposed), tg.static(n >> transposed)
+                reversal = tg.static(bit_reversal(1 << transposed))
+                first, column = lane // size * size, lane % size
+                for k in tg.unrolled(n):
+                    exchange[lane, k] = x[k]
+                for row in tg.unrolled(size):
+                    for k in tg.unrolled(columns):
+                        x[k * size + tg.table(reversal)[row]] = exchange[first + row, column + k * size]
+                for _ in tg.static(range(transposed)):
+                    lower, upper = x[0::2], x[1::2]
+                    x = tg.vector(tg.min(lower, upper), tg.max(lower, upper))
+                for row in tg.unrolled(size):
+                    for k in tg.unrolled(columns):
+                        exchange[first + row, column + k * size] = x[tg.table(reversal)[row] * columns + k]
+                for k in tg.unrolled(n):
+                    x[k] = exchange[lane, k]
+            x = tg._tile_merge_lane(x)
+            half = 2 * half
+    return x
+
+
+@part
+def _tile_compare_lanes_of_warp(x, sign, bits, transposed):
+    """The steps of a merge that compare lanes whose indices differ in the bits from `bits` - 1 down to `transposed`, by
+    shuffles. `sign`: a factor of the numbers at the start."""
+    for bit in tg.static(range(bits - 1, transposed - 1, -1)):
+        side = tg._tile_sort_sign(tg.static(1 << bit))
+        x = x * (sign * side)
+        x, sign = tg.min(x, -tg.lane_xor(x, tg.static(1 << bit), WARP)), side
+    return x * sign
+
+
+@part
+def _tile_merge_lane(x):
+    """Sorts a bitonic vector."""
+    n = tg.static(x.shape[0])
+    line = tg.static(short_line(n))
+    for _ in tg.static(range((n // line).bit_length() - 1)):
+        lower, upper = x[0::2], x[1::2]
+        x = tg.vector(tg.min(lower, upper), tg.max(lower, upper))
+    return tg._tile_sort_short_lines(x, line, 1)
 
 
 @part
@@ -254,14 +310,8 @@ def _tile_sort_short_lines(x, line, columns):
 
 @part
 def _tile_sort_sign(bit):
-    """1 if a bit of the lane's index is 0, so that this lane takes minima; else -1."""
+    """1 if a bit of the lane's index is 0, else -1."""
     return tg.where((tg.group_lane() & int(bit)) == 0, float32(1), float32(-1))
-
-
-@part
-def _tile_compare_lanes(x, sent, mask, width):
-    """The minima of the components of this lane and the negated components that its partner lane sent."""
-    return tg.min(x, -tg.lane_xor(sent, mask, width))
 
 
 # Through shared memory -----------------------------------------------------------------------------------------------
