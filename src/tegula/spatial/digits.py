@@ -41,7 +41,7 @@ def write_first_positions(
 ):
     """Write the position of the first element with each digit of thread `c`: elements are ordered by digits, then by
     threads. `begins`: the first positions of all threads, or None."""
-    position = 0
+    position = EIGHT(0)
     for k in range(first_positions.shape[1]):
         # The counts of the threads before this one, and of all threads.
         before = EIGHT(0)
@@ -50,11 +50,12 @@ def write_first_positions(
         total = before
         for other in range(c, counts.shape[0]):
             total = total + counts[other, k]
-        ends = running_sums(total) + EIGHT(position)
+        sums = running_sums(total)
+        ends = position + sums
         first_positions[c, k] = ends - total + before
         if begins is not None and c == 0:
             begins[k] = ends - total
-        position = ends[WIDTH - 1]
+        position = position + EIGHT(sums[WIDTH - 1])
 
 
 @tg.kernel

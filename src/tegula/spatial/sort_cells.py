@@ -97,9 +97,9 @@ def sort_buckets(
             starts[at] = starts[at] + 1
         before = EIGHT(first)
         for k in range(cell // WIDTH, full // WIDTH):
-            ends = before + running_sums(vectors[k])
-            vectors[k] = ends
-            before = EIGHT(ends[7])
+            sums = running_sums(vectors[k])
+            vectors[k] = before + sums
+            before = before + EIGHT(sums[WIDTH - 1])
         position = before[0]
         for k in range(full, end):
             position += starts[k]
