@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -123,6 +124,21 @@ def test_equal_builds_give_equal_trees() -> None:
     first, second = (Tree(tg.Bvh(vectors(low), vectors(high))) for _ in range(2))
     np.testing.assert_array_equal(first.children[1:], second.children[1:])
     np.testing.assert_array_equal(first.item, second.item)
+
+
+def test_builds_of_several_threads_and_sizes_do_not_share_memory() -> None:
+    """The memory of a build is kept for the next build of as many boxes, in whichever thread."""
+    scenes = [boxes("plain", count) for count in (1500, 900, 1500, 40, 1500, 900)]
+
+    def built(scene: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        tree = Tree(tg.Bvh(vectors(scene[0]), vectors(scene[1])))
+        return tree.children[1:], tree.item
+
+    expected = [built(scene) for scene in scenes]
+    with ThreadPoolExecutor(4) as threads:
+        for k, (children, item) in enumerate(threads.map(built, 4 * scenes)):
+            np.testing.assert_array_equal(children, expected[k % len(scenes)][0])
+            np.testing.assert_array_equal(item, expected[k % len(scenes)][1])
 
 
 @pytest.mark.parametrize("scene", ["sphere", "soup"])
