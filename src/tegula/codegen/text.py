@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -73,8 +74,10 @@ def wrapped(value: int, dtype: DType) -> int:
 def float_literal(value: float, dtype: DType) -> str:
     """A float32 or float64 literal, which LLVM spells as the bits of the double of the same value."""
     if dtype is float32:
-        with np.errstate(over="ignore"):
-            value = float(np.float32(value))
+        try:
+            (value,) = struct.unpack("<f", struct.pack("<f", value))
+        except OverflowError:
+            value = math.copysign(math.inf, value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 

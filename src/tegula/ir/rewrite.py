@@ -76,15 +76,9 @@ def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
 def clone_op(op: AnyOp, mapping: MutableMapping[Value, Value]) -> AnyOp:
     """A copy of an op, without a parent. Its operands are replaced by `mapping`, to which the copies of all values that
     the op defines are added."""
-    copy = type(op)(
-        [mapping.get(v, v) for v in op.operands],
-        [v.type for v in op.results],
-        op.attrs,
-        [clone_region(region, mapping) for region in op.regions],
-        op.loc,
-    )
+    operands = [mapping.get(v, v) for v in op.operands]
+    copy = op.copy(operands, [clone_region(region, mapping) for region in op.regions])
     for old, new in zip(op.results, copy.results, strict=True):
-        new.name = old.name
         mapping[old] = new
     return copy
 

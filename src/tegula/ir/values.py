@@ -193,6 +193,17 @@ class Op:
         """Whether another op is of the same class and has the same attributes."""
         return type(self) is type(other) and self.attrs == other.attrs
 
+    def copy(self, operands: list[Value], regions: list[Region]) -> Self:
+        """A copy of the op without a parent, with other operands and regions; its results have the same types and
+        names."""
+        copy = object.__new__(type(self))
+        copy.operands, copy.regions = operands, regions
+        copy.results = [Value(v.type, copy, v.name) for v in self.results]
+        copy.attrs, copy.loc, copy.parent = dict(self.attrs), self.loc, None
+        for region in regions:
+            region.parent = copy
+        return copy
+
     def walk(self) -> Iterator[Op]:
         """This op and all ops nested in it, in program order."""
         yield self

@@ -85,14 +85,16 @@ class _Unroller:
         return constant.result
 
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
+        constants = self.constants
         for op in ops:
             operands = [mapping.get(v, v) for v in op.operands]
-            number = self._number(op, operands)
-            if number is not None:
-                mapping[op.result] = self._constant(region, op.result.type, number, op)
-                continue
+            if all(v in constants for v in operands):
+                number = self._number(op, operands)
+                if number is not None:
+                    mapping[op.result] = self._constant(region, op.result.type, number, op)
+                    continue
             if isinstance(op, BranchLike) and all(
-                mapping.get(v, v) in self.constants for v in op.control_operands
+                mapping.get(v, v) in constants for v in op.control_operands
             ):
                 (condition,) = (self.constants[mapping.get(v, v)] for v in op.control_operands)
                 selected = op.alternatives[0 if condition else 1]
@@ -100,28 +102,25 @@ class _Unroller:
                 yielded = [mapping.get(v, v) for v in selected.yielded]
                 mapping.update(zip(op.results, yielded, strict=True))
                 continue
-            region.append(self._cloned(op, mapping))
+            region.append(self._cloned(op, operands, mapping))
 
-    def _cloned(self, op: Op, mapping: dict[Value, Value]) -> Op:
-        """A copy of an op, whose regions are copied likewise."""
-        if not op.regions:
-            result = clone_op(op, mapping)
-        else:
-            regions: list[Region] = []
-            for region in op.regions:
-                inner = Region([arg.type for arg in region.args])
-                for old, new in zip(region.args, inner.args, strict=True):
-                    new.name, mapping[old] = old.name, new
-                    self.original_values[new] = old
-                self._copy(region.ops[:-1], mapping, inner)
-                inner.append(clone_op(region.terminator, mapping))
-                regions.append(inner)
-            operands = [mapping.get(v, v) for v in op.operands]
-            result = type(op)(operands, [v.type for v in op.results], op.attrs, regions, op.loc)
-            self.original_ops[result] = self.original_ops.get(op, op)
-            for old, new in zip(op.results, result.results, strict=True):
+    def _cloned(self, op: Op, operands: list[Value], mapping: dict[Value, Value]) -> Op:
+        """A copy of an op with other operands, whose regions are copied likewise."""
+        regions: list[Region] = []
+        for region in op.regions:
+            inner = Region([arg.type for arg in region.args])
+            for old, new in zip(region.args, inner.args, strict=True):
                 new.name, mapping[old] = old.name, new
-        self.original_values.update(zip(result.results, op.results, strict=True))
+                self.original_values[new] = old
+            self._copy(region.ops[:-1], mapping, inner)
+            inner.append(clone_op(region.terminator, mapping))
+            regions.append(inner)
+        result = op.copy(operands, regions)
+        if regions:
+            self.original_ops[result] = self.original_ops.get(op, op)
+        for old, new in zip(op.results, result.results, strict=True):
+            mapping[old] = new
+            self.original_values[new] = old
         self._record_constant(result)
         return result
 
@@ -130,7 +129,7 @@ class _Unroller:
         t = op.results[0].type if len(op.results) == 1 else None
         if op.regions or op.COOPERATIVE or op.VARYING or not op.PURE or not operands:
             return None
-        if not isinstance(t, DType) or t.is_float or not all(v in self.constants for v in operands):
+        if not isinstance(t, DType) or t.is_float:
             return None
         reference = getattr(type(op), "ref", None)
         if reference is None:
