@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -44,17 +45,25 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU, pinned: b
     new_extents(tuple(shape), numpy_dtype.itemsize)
     if device is not CPU:
         return cuda_memory().allocate(device, shape, numpy_dtype)
+    return allocate_on_host(tuple(shape), numpy_dtype, pinned)[0]
+
+
+def allocate_on_host(
+    shape: tuple[int, ...], numpy_dtype: np.dtype[Any], pinned: bool = False
+) -> tuple[np.ndarray, int]:
+    """Uninitialised memory for a packed array, and its address, a multiple of ALIGNMENT. `pinned` as in `allocate`."""
+    raw: Any
     size = math.prod(shape) * numpy_dtype.itemsize
-    raw = _host_bytes(size, pinned)
-    return raw[:size].view(numpy_dtype).reshape(tuple(shape))
-
-
-def _host_bytes(size: int, pinned: bool) -> np.ndarray:
-    """At least `size` uninitialised bytes of the host, from an address that is a multiple of ALIGNMENT."""
-    if size >= host_memory.MIN_BYTES and not pinned:
-        return host_memory.kept_blocks.allocate(size)
-    raw = pinned_bytes(size + ALIGNMENT) if pinned else np.empty(size + ALIGNMENT, np.uint8)
-    return raw[-raw.ctypes.data % ALIGNMENT :]
+    if pinned:
+        raw = pinned_bytes(size + ALIGNMENT)
+    elif size >= host_memory.MIN_BYTES:
+        raw = host_memory.kept_blocks.allocate(size)
+    else:
+        raw = np.empty(size + ALIGNMENT, np.uint8)
+    # Faster than `raw.ctypes.data`.
+    address = ctypes.addressof(ctypes.c_char.from_buffer(raw))
+    start = -address % ALIGNMENT
+    return np.ndarray(shape, numpy_dtype, raw, start), address + start
 
 
 def pinned_bytes(size: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from tegula.fitting import extents
 from tegula.runtime.array import array, fill_value, wrap
 from tegula.runtime.array_memory import (
     allocate,
+    allocate_on_host,
     copied,
     cuda_memory,
     dtype_of_value,
@@ -23,6 +24,7 @@ from tegula.types import (
     element_shape,
     element_type,
     scalar_of,
+    to_numpy,
 )
 
 if TYPE_CHECKING:
@@ -150,14 +152,20 @@ def empty(
         launch: there is no such device.
     """
     element, target, lengths = element_type(dtype), get_device(device), extents(resolve_shape(shape, n))
-    strides = None if target is CPU else packed_strides(lengths, element)
-    if strides is None:
+    strides = packed_strides(lengths, element)
+    if strides is None or strides[0] * lengths[0] >= 2**63:
         memory = allocate((*lengths, *element_shape(element)), scalar_of(element), target, pinned)
         result = wrap(memory, element, target)
     else:
+        owner: Any
+        if target is CPU:
+            dtype_on_host, shape_on_host = to_numpy(scalar_of(element)), (*lengths, *element_shape(element))
+            owner, address = allocate_on_host(shape_on_host, dtype_on_host, pinned)
+        else:
+            owner = cuda_memory().allocate_bytes(target, strides[0] * lengths[0])
+            address = owner.address
         result = object.__new__(array)
-        owner = cuda_memory().allocate_bytes(target, strides[0] * lengths[0])
-        result._describe(owner, element, target, True, owner.address, lengths, strides)
+        result._describe(owner, element, target, True, address, lengths, strides)
     if requires_grad:
         result.requires_grad = True
     if retain_grad:
