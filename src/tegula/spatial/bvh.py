@@ -42,7 +42,7 @@ from tegula.spatial.build_on_host import (
 )
 from tegula.spatial.build_sah import MEDIAN, SAH
 from tegula.spatial.host_boxes import HostBoxes, bound_boxes, launch, measure, new_boxes
-from tegula.spatial.memory import MemoryBlock
+from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.spatial.place import build_boxes, place_subtrees
 from tegula.spatial.refit import ANY, fit_boxes
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, TREE, WIDTH
@@ -262,10 +262,12 @@ class Bvh(Structure):
         if self.nodes is not None and self.node_limit >= nodes:
             return
         self.node_limit = nodes
-        self.node_words = tg.empty(nodes * NODE, dtype=tg.int32, device=self.device)
+        size = (4 * NODE + BOX_BYTES) * nodes + BOX_BYTES * items + SPARE_BYTES
+        memory = MemoryBlock(size, self.device)
+        self.node_words = memory.empty(nodes * NODE, tg.int32)
         self.nodes = self.node_words.view(tg.float32)
         self._node_rows = view_as(self.nodes, VEC8)
-        self._items = tg.empty(items + nodes, dtype=VEC8, device=self.device)
+        self._items = memory.empty(items + nodes, VEC8)
         if self.device.is_cpu:
             self._items.numpy()[items] = np.nan
         else:

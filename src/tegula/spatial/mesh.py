@@ -18,6 +18,7 @@ from tegula.spatial.build_on_host import WideBuild
 from tegula.spatial.bvh import LANES, RESIDENT, VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.compact import COMPACT, write_compact
 from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
+from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.spatial.place import place_nodes
 from tegula.spatial.refit import fit_subtree
 from tegula.spatial.widen import Records
@@ -233,7 +234,9 @@ class _Faces(Bvh):
     ) -> None:
         faces, device = len(indices) // 3, points.device
         self.points, self.indices = points, indices
-        self._rows = tg.empty(faces * TRIANGLE // 4, dtype=tg.vec4, device=device)
+        memory = MemoryBlock(4 * (TRIANGLE + 3) * faces + SPARE_BYTES, device)
+        self._rows = memory.empty(faces * TRIANGLE // 4, tg.vec4)
+        self._ordered = memory.empty(len(indices), tg.int32) if device.is_cpu else indices
         self.triangles = view_as(self._rows, float32)
         self._windows = self._rows
         if device.is_cpu and faces:
@@ -257,11 +260,11 @@ class _Faces(Bvh):
         self._vertices = self.indices
         if self.device.is_cpu:
             # Neighbouring faces read neighbouring vertices.
-            self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
+            self._vertices = self._ordered
             self._launch(order_vertices, len(order), [self.indices, order, self._vertices])
 
     def _write_built(self, build: WideBuild) -> None:
-        self._vertices = tg.empty(len(self.indices), dtype=int, device=self.device)
+        self._vertices = self._ordered
         args = [
             self.points.ptr,
             self.indices.ptr,
