@@ -16,6 +16,13 @@ from tegula.types import bool_, int32
 N, M, ONE = Extent("N"), Extent("M"), 1
 
 
+def is_padded(n: int) -> bool:
+    """Whether rows of n elements, of which programs of one thread read columns, are one element longer. With a block in
+    each SIMD lane an element has 64 bytes, so that a column of rows of 32 or 64 elements would be in few sets of the
+    first cache."""
+    return n >= 32 and n % 16 == 0
+
+
 @cooperative
 def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32, ..., N]]:
     """The LU decomposition of square matrices with partial pivoting: P @ a = L @ U.
@@ -35,22 +42,37 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
     Source:
         LAPACK getrf.
     """
+    return tg._tile_lu_of_rows(a)
+
+
+@tile_lu.program(when=lambda N, group: group == 1 and is_padded(N))
+def by_one_thread(a):
+    """Rows are one element longer than columns (see is_padded)."""
     n = a.shape[0]
+    padded = tg.tile_concat((a, tg.tile_zeros(shape=(n, 1), dtype=type(a[0, 0]))), axis=1)
+    factors, piv = tg._tile_lu_of_rows(padded)
+    return factors[:, :n], piv
+
+
+@cooperative
+def _tile_lu_of_rows(a: Tile[Real, N, M]) -> tuple[Tile[Real, N, M], Tile[int32, N]]:
+    """The factors in the first N columns of a matrix, with exchanged rows."""
+    n, m = a.shape
     index = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(tg.tile_arange(m, dtype=int), (1, m))
     piv = index
     for k in range(n):
         p = tg._tile_pivot(a[:, k], k)[0]
         row_k, row = a[k, :], a[p, :]
         pivot = row[k]
         a = tg.where(
-            rows == k, tg.tile_reshape(row, (1, n)), tg.where(rows == p, tg.tile_reshape(row_k, (1, n)), a)
+            rows == k, tg.tile_reshape(row, (1, m)), tg.where(rows == p, tg.tile_reshape(row_k, (1, m)), a)
         )
         factor = a[:, k] / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
         below = tg.tile_reshape(tg.where(index > k, factor, 0.0), (n, 1))
         a = tg.where(
             columns > k,
-            a - below * tg.tile_reshape(row, (1, n)),
+            a - below * tg.tile_reshape(row, (1, m)),
             tg.where((columns == k) & (rows > k), below, a),
         )
         piv = tg.where(index == k, p, piv)

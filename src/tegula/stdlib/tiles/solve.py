@@ -10,7 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
-from tegula.stdlib.tiles.lu import well_pivoted
+from tegula.stdlib.tiles.lu import is_padded, well_pivoted
 from tegula.stdlib.tiles.warps import WARP, fits_warp
 
 N, R = Extent("N"), Extent("R", optional=True)
@@ -40,12 +40,6 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
     return tg.tile_lu_solve(lu, piv, y)
 
 
-def padded_row(n: int) -> int:
-    """The length of padded rows of n elements, of which a step reads a column. With a block in each SIMD lane an
-    element has 64 bytes, so that a column of rows of 32 or 64 elements would be in few sets of the first cache."""
-    return n + 1 if n >= 32 and n % 16 == 0 else n
-
-
 @tile_solve.program(when=lambda group: group == 1)
 def by_one_thread(a, y):
     """Gaussian elimination without exchanges of rows: step k selects a pivot row among the free rows, subtracts
@@ -53,8 +47,8 @@ def by_one_thread(a, y):
     columns of the matrix are the rows of `columns`, so that a step skips the columns before k."""
     n = a.shape[0]
     columns = tg.tile_concat((tg.tile_transpose(a), tg.tile_transpose(tg.tile_reshape(y, (n, -1)))), axis=0)
-    m, length = columns.shape[0], tg.static(padded_row(n))
-    if tg.static(length > n):
+    m, length = columns.shape[0], tg.static(n + is_padded(n))
+    if tg.static(is_padded(n)):
         padding = tg.tile_zeros(shape=(m, length - n), dtype=type(a[0, 0]))
         columns = tg.tile_concat((columns, padding), axis=1)
     index, free = tg.tile_arange(length, dtype=int), tg.tile_arange(length, dtype=int) < n
