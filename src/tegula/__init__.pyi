@@ -4884,7 +4884,7 @@ def tile_argsort(keys: Any, axis: object = -1, descending: bool = False) -> Any:
         none: indices are integers.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
-        16-bit digit of the keys, from the lowest digit.
+        digit of the keys, from the lowest digit.
     """
 
 def tile_assign(dst: Any, src: Any, offset: Any = None) -> None:
@@ -6784,7 +6784,7 @@ def tile_sort(keys: Any, values: Any, axis: object = None, descending: bool = Fa
         the adjoints, permuted by the inverse of the sort.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
-        16-bit digit of the keys, from the lowest digit.
+        digit of the keys, from the lowest digit.
     """
 
 def tile_squeeze(t: Any, axis: Any = None) -> Any:
@@ -7018,8 +7018,8 @@ def tile_topk(keys: Any, k: int) -> Any:
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
         for small k a bisection of the values for the k-th key; else Batcher, "Sorting networks and their
-        applications" (1968): the bitonic network; on GPUs a network for each 16-bit digit of the keys, from the
-        lowest digit.
+        applications" (1968): the bitonic network; on GPUs a network for each digit of the keys, from the lowest
+        digit.
     """
 
 def tile_transpose(a: Any) -> Any:

@@ -38,7 +38,7 @@ def tile_argsort(
         none: indices are integers.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
-        16-bit digit of the keys, from the lowest digit.
+        digit of the keys, from the lowest digit.
     """
     shape = keys.shape
     before, length, after = tg.static(split_at_axis(shape, axis))

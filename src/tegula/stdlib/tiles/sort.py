@@ -41,7 +41,7 @@ def tile_sort(
         the adjoints, permuted by the inverse of the sort.
     Source:
         Batcher, "Sorting networks and their applications" (1968): the bitonic network; on GPUs a network for each
-        16-bit digit of the keys, from the lowest digit.
+        digit of the keys, from the lowest digit.
     """
     flat, flat_values = tg.tile_reshape(keys, (-1,)), tg.tile_reshape(values, (-1,))
     shape = keys.shape

@@ -36,7 +36,7 @@ def tile_topk(keys: Tile[Key, ..., N], k: constexpr[int]) -> tuple[Tile[Key, ...
         the adjoint of each result, for the key of its index; 0 for other keys.
     Source:
         for small k a bisection of the values for the k-th key; else Batcher, "Sorting networks and their applications"
-        (1968): the bitonic network; on GPUs a network for each 16-bit digit of the keys, from the lowest digit.
+        (1968): the bitonic network; on GPUs a network for each digit of the keys, from the lowest digit.
     """
     ...
 
