@@ -11,6 +11,7 @@ import pytest
 import tegula as tg
 from tegula import kernels
 from tegula.stdlib.tiles.sort import sort_indices
+from tegula.stdlib.tiles.sort_radix import bits_of_digit, digits_of_counter
 
 BATCHES = ((), (5,), (2, 3))
 
@@ -50,7 +51,7 @@ def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize(("n", "dtype"), [(129, np.float32), (2100, np.float32), (300, np.int64)])
+@pytest.mark.parametrize(("n", "dtype"), [(65, np.float32), (2100, np.float32), (300, np.int64)])
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorts_of_long_rows_keep_the_order_of_equal_keys(n: int, dtype: type, descending: bool) -> None:
     """In blocks of one thread, by counts of digits."""
@@ -63,6 +64,14 @@ def test_sorts_of_long_rows_keep_the_order_of_equal_keys(n: int, dtype: type, de
     np.testing.assert_array_equal(places.numpy(), expected)
     np.testing.assert_array_equal(kernels.argsort(tg.array(keys), descending).numpy(), expected)
     np.testing.assert_array_equal(sorted_keys.numpy(), np.take_along_axis(keys, expected, -1))
+
+
+def test_counters_of_digits_hold_the_number_of_keys() -> None:
+    for n in (65, 255, 256, 2047, 65535, 65536, (1 << 21) - 1, 1 << 21, 1 << 31):
+        for key_bits in (32, 64):
+            passes = -(-key_bits // bits_of_digit(n, key_bits))
+            assert n < 1 << 64 // digits_of_counter(n, passes)
+    assert (bits_of_digit(256, 32), bits_of_digit(4096, 32)) == (8, 11)
 
 
 @pytest.mark.machine_code

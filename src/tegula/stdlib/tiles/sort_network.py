@@ -18,7 +18,7 @@ RESIDENT_ELEMENTS, MAX_THREADS = 32, 1024
 """The maximum number of elements of a lane for which many warps are resident, and of threads of a block."""
 SHORT_LINES = (1, 3, 5)
 """The lengths of the lines whose sorts are written out. A lane holds such a length times a power of two."""
-MIN_COUNTED_ELEMENTS = 129
+MIN_COUNTED_ELEMENTS = 65
 """The minimum number of elements for which one thread counts digits instead of running a network in SIMD registers."""
 NUMBER_BITS = 30
 """The number of bits of an integer whose bits are those of a finite float32 that is not negative."""
