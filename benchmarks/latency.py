@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import tegula as tg
-from benchmarks import proofs
+from benchmarks import compiles, proofs
 from benchmarks.measure import Row, fresh_process
 
 DOCS_GEMM = """
@@ -84,4 +84,5 @@ def rows() -> Iterator[Row]:
     yield process_row("import beyond NumPy", IMPORT, 60.0, warm=True)
     yield process_row("docs GEMM, cold, from process start", COLD, 200.0, warm=False)
     yield process_row("docs GEMM, from the disk cache", WARM, 10.0, warm=True)
+    yield from compiles.rows()
     yield from proofs.rows()
