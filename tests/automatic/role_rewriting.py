@@ -56,13 +56,18 @@ def interpreted(kernel: Kernel, launch: Launch) -> list[Any]:
     return arguments
 
 
+def _no_other_form(blocks: int) -> Compiled:
+    raise AssertionError(f"a form for {blocks} blocks")
+
+
 def results_on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     """The arguments after a run of a rewritten kernel whose blocks are not persistent, as machine code."""
     target = get_target()
     code = lower_kernel(kernel, for_cpu(kernel), target, False)
     sites = [site_to_json(s) for s in code.sites]
     result = {"scratch": code.scratch.total, "sites": sites, "writes": [], "numbered": False}
-    compiled = Compiled(kernel, Entry(result, compile_object(code.text, target)), False)
+    result |= {"lanes": 1, "vectorised": False}
+    compiled = Compiled(kernel, Entry(result, compile_object(code.text, target)), False, _no_other_form)
     arguments = list(launch.arguments())
     shape = plan(launch.dims, launch.block_dim)
     packed = b"".join(pack(a)[1] for pack, a in zip(launch.kernel.packers, arguments, strict=True))
