@@ -44,8 +44,8 @@ MAX_CONFIGURATIONS = 256
 MIN_OCCUPANCY = 7 / 8
 """The minimum occupancy of CTAs with several blocks, as a fraction of the maximum number of resident blocks."""
 MIN_CTAS_PER_SM = 8
-"""The minimum number of CTAs per SM if CTAs have several blocks. A smaller launch has CTAs with fewer blocks, so that
-its blocks run on all SMs."""
+"""The minimum number of CTAs per SM if CTAs have several blocks: of a launch, so that its blocks run on all SMs, and of
+resident CTAs, because the warps of a CTA that end first leave their place empty until the last warp ends."""
 MAX_BYTES = 32764
 """The maximum size of a kernel's arguments, in bytes."""
 
@@ -166,8 +166,8 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 
 def blocks_of_cta(context: Context, max_blocks: int, threads: int, shared_bytes: int, registers: int) -> int:
     """The number of blocks in each CTA of a large launch: the largest power of two, at most `max_blocks`, with nearly
-    the maximum number of resident blocks. `threads`, `shared_bytes`: the resources of a block; `registers`: the
-    registers of a thread."""
+    the maximum number of resident blocks and with MIN_CTAS_PER_SM resident CTAs. `threads`, `shared_bytes`: the
+    resources of a block; `registers`: the registers of a thread."""
     if max_blocks == 1:
         return 1
     register_count = -(-registers // 8) * 8
@@ -176,7 +176,12 @@ def blocks_of_cta(context: Context, max_blocks: int, threads: int, shared_bytes:
         for count in (1 << k for k in range(max_blocks.bit_length()))
     }
     min_resident = MIN_OCCUPANCY * max(resident.values())
-    return max(count for count, resident_blocks in resident.items() if resident_blocks >= min_resident)
+    min_ctas = MIN_CTAS_PER_SM * context.attribute(MULTIPROCESSORS)
+    return max(
+        count
+        for count, resident_blocks in resident.items()
+        if count == 1 or resident_blocks >= max(min_resident, count * min_ctas)
+    )
 
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> tuple[int, int]:
