@@ -14,8 +14,8 @@ Bits = Dtypes("Bits", uint32, uint64)
 WARP = 32
 MAX_LANE_ELEMENTS = 64
 """The maximum number of elements that a lane holds in registers."""
-RESIDENT_ELEMENTS, MAX_THREADS = 32, 1024
-"""The maximum number of elements of a lane for which many warps are resident, and of threads of a block."""
+ONE_WARP_ELEMENTS, RESIDENT_ELEMENTS, MAX_THREADS = 24, 32, 1024
+"""The maximum number of elements of a lane in blocks of one and of several warps, and of threads of a block."""
 SHORT_LINES = (1, 3, 5)
 """The lengths of the lines whose sorts are written out. A lane holds such a length times a power of two."""
 MIN_COUNTED_ELEMENTS = 65
@@ -51,9 +51,11 @@ def fits_in_registers(n: int, group: int) -> bool:
 
 
 def threads_of_sort(N: int) -> int:
-    """The number of threads of a block that sorts a row: lanes with 17 to 32 elements leave registers for 20 warps on a
-    multiprocessor."""
-    return min(MAX_THREADS, max(WARP, 1 << (-(-N // RESIDENT_ELEMENTS) - 1).bit_length()))
+    """The number of threads of a block that sorts a row: the fewest whose lanes hold so few elements that registers and
+    shared memory are left for 20 warps on a multiprocessor."""
+    if N <= ONE_WARP_ELEMENTS * WARP:
+        return WARP
+    return min(MAX_THREADS, max(2 * WARP, 1 << (-(-N // RESIDENT_ELEMENTS) - 1).bit_length()))
 
 
 def bits_of_tag(pitch: int, lanes: int) -> int:
