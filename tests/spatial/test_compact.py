@@ -74,8 +74,9 @@ def check_rays(
     results = [tg.zeros((len(start), len(MODES)), dtype=tg.vec3) for _ in range(2)]
     inputs = [mesh, vectors(start), vectors(dir), tg.array(limit.astype(np.float32)), root]
     tg.launch(kernel, len(start), inputs, results)
-    np.testing.assert_array_equal(*(x.numpy() for x in results))
-    return results[0].numpy()[:, CLOSEST]
+    actual, expected = (x.numpy() for x in results)
+    np.testing.assert_array_equal(actual, expected)
+    return actual[:, CLOSEST]
 
 
 def random_rays(points: np.ndarray, count: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -114,7 +115,9 @@ def test_compact_nodes_of_a_group_are_traversed_alone() -> None:
     points, faces = soup(200)
     groups = np.arange(len(faces)) % 3
     mesh = with_compact_nodes(mesh_of(points, faces, groups=tg.array(groups, dtype=int)))
-    root = int(dict(mesh._bvh._group_nodes.numpy().reshape(-1, 2).tolist())[1])
+    group_nodes = mesh._bvh._group_nodes
+    assert group_nodes is not None
+    root = int(group_nodes.numpy().reshape(-1, 2)[1, 1])
     start, dir, limit = random_rays(points)
     hits = check_rays(mesh, start, dir, limit, root)
     hit_faces = hits[:, 0][hits[:, 0] >= 0].astype(int)
@@ -142,9 +145,10 @@ def test_masks_of_levels_that_are_not_stored_are_computed_again(
 def bounds_of(mesh: tg.Mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The bounds of the children of all nodes (node, side, axis, child), in nodes and in compact nodes, in float64; the
     steps of the grids (node, axis); and the children."""
-    count = sum(n for _, n in mesh._bvh.levels())
+    count, compact_nodes = sum(n for _, n in mesh._bvh.levels()), mesh._bvh.compact
+    assert compact_nodes is not None
     words = mesh._bvh.node_words.numpy().reshape(-1, NODE)[1 : 1 + count]
-    raw = mesh._bvh.compact.numpy().reshape(-1, COMPACT)[1 : 1 + count].copy()
+    raw = compact_nodes.numpy().reshape(-1, COMPACT)[1 : 1 + count].copy()
     exact = words.view(np.float32)[:, : 2 * UPPER // 4].reshape(-1, 2, 3, WIDTH).astype(np.float64)
     data = raw.view(np.uint8).reshape(count, -1)
     step = np.ldexp(1.0, data[:, 12:15].astype(int) - 127)

@@ -29,7 +29,7 @@ from tegula.stdlib.registry import composite, tg
 from tegula.types import VecType, float32, int32, uint8, uint32, uint64
 
 FOUR = VecType(4, uint32)
-TWO = VecType(2, uint32)
+TWO, THREE = VecType(2, uint32), VecType(3, uint32)
 FOUR_FLOATS = VecType(4, float32)
 FOUR_INTS = VecType(4, int32)
 ROUNDING = 2.0**-21
@@ -147,14 +147,17 @@ def _ray_enters_compact_child(
 ):
     """Whether a ray enters a child's box up to a distance."""
     head = tg._element_at(node, FOUR)
-    half, column = slot >> 2, slot & 3
+    xy = tg._element_at(node + HALF + (slot >> 2) * (2 * HALF), FOUR)
+    zz = tg._element_at(node + COMPACT_Z + (slot >> 2) * (HALF // 2), TWO)
+    words = THREE(
+        tg.where(inverse[0] < 0.0, xy[1], xy[0]),
+        tg.where(inverse[1] < 0.0, xy[3], xy[2]),
+        tg.where(inverse[2] < 0.0, zz[1], zz[0]),
+    )
+    byte = tg.uint32(slot & 3) | 0x4440
     distance = 0.0
     for axis in tg.static(range(3)):
-        words = half * 32 + tg.uint64(HALF + 8 * axis)
-        if axis == 2:
-            words = half * 8 + COMPACT_Z
-        side = tg.where(inverse[axis] < 0.0, tg.uint64(4), tg.uint64(0))
-        steps = tg.float32(tg.int32(tg._element_at(node + words + side + column, uint8)))
+        steps = tg.float32(tg._permute_bytes(words[axis], tg.uint32(0), byte))
         origin = tg.bitcast(head[axis], float32) - start[axis]
         plane = tg.fma(steps, tg._step(head[3], axis), origin) * inverse[axis]
         distance = tg._max_ignoring_nan(distance, tg.fma(-displacement, tg.abs(inverse[axis]), plane))
@@ -183,9 +186,10 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
         # The first iteration enters the start node as a child of node 0.
         node, path0, path1 = 0, tg.uint64(1), tg.uint64(0)
         while node >= 0:
-            remaining, entering = tg.uint32(path0) & 255, 0
+            child, size = 0, 0
+            remaining = tg.uint32(path0) & 255
             # A warp executes a step up and the test of a node one after the other, so that all steps up are done first.
-            while remaining == tg.uint32(0) and entering == 0 and node >= 0:
+            while remaining == tg.uint32(0) and child == 0 and node >= 0:
                 if (path0 | path1) == tg.uint64(0) and state < MISSING:
                     node = -1
                 else:
@@ -197,7 +201,7 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
                         remaining = tg.uint32(path0) & 255
                     else:
                         state -= MISSING
-                        entering = parent
+                        child = parent
             if remaining != tg.uint32(0):
                 here = nodes + tg.uint64(node) * COMPACT_BYTES
                 path0 = path0 & (path0 - 1)
@@ -205,35 +209,35 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
                 child = start_node
                 if node > 0:
                     child = tg._element_at(here + COMPACT_CHILDREN + slot * 4, int32)
+                if child < 0:
+                    size = tg.int32(tg._element_at(here + COMPACT_COUNTS + slot, uint8))
                 # The closest hit may have changed since the children of the node were tested.
                 if mode == CLOSEST and at >= 0:
                     enters = tg._ray_enters_compact_child(here, slot, start, inverse, displacement, t)
                     child = tg.where(enters, child, 0)
-                if child < 0:
-                    item = -1 - child
-                    end = item + tg.int32(tg._element_at(here + COMPACT_COUNTS + slot, uint8))
-                    while item < end:
-                        first, second, third, face = tg._triangle_and_face(mesh, item)
-                        hit = tg._intersect_triangle(shear, first, second, third)
-                        if hit.hit and hit.t >= 0.0 and hit.t <= t:
-                            if mode == COUNT:
-                                count += 1
-                            else:
-                                is_closer = hit.t < t or at < 0
-                                if not is_closer:
-                                    is_closer = face < tg._face_at(mesh, at)
-                                if is_closer:
-                                    t, at = hit.t + 0.0, item
-                                if mode == ANY:
-                                    node, item, count = -1, end, 1
-                        item += 1
-                else:
-                    entering = child
-            if entering > 0:
-                entered = nodes + tg.uint64(entering) * COMPACT_BYTES
+            if child < 0:
+                item = -1 - child
+                end = item + size
+                while item < end:
+                    first, second, third, face = tg._triangle_and_face(mesh, item)
+                    hit = tg._intersect_triangle(shear, first, second, third)
+                    if hit.hit and hit.t >= 0.0 and hit.t <= t:
+                        if mode == COUNT:
+                            count += 1
+                        else:
+                            is_closer = hit.t < t or at < 0
+                            if not is_closer:
+                                is_closer = face < tg._face_at(mesh, at)
+                            if is_closer:
+                                t, at = hit.t + 0.0, item
+                            if mode == ANY:
+                                node, item, count = -1, end, 1
+                    item += 1
+            elif child > 0:
+                entered = nodes + tg.uint64(child) * COMPACT_BYTES
                 hits = tg._entered_compact_children(entered, start, inverse, displacement, t)
                 ordered = tg.uint64(tg._order_by_octant(hits, state & 7))
-                if entering < node:
+                if child < node:
                     # An ancestor whose mask is missing: the remaining children follow the child on the path.
                     slot_on_path = 0
                     while (
@@ -241,15 +245,13 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
                         != node
                     ):
                         slot_on_path += 1
-                    node = entering
-                    path0, path1 = (
-                        ordered & (tg.uint64(254) << tg.uint64(slot_on_path ^ (state & 7))),
-                        tg.uint64(0),
-                    )
+                    node = child
+                    later = tg.uint64(254) << tg.uint64(slot_on_path ^ (state & 7))
+                    path0, path1 = ordered & later, tg.uint64(0)
                 elif hits != tg.uint32(0):
                     if node > 0:
                         state += tg.where((state & MAX_STORED) == MAX_STORED, MISSING, STORED)
-                    node = entering
+                    node = child
                     path0, path1 = (path0 << 8) | ordered, (path1 << 8) | (path0 >> 56)
     face = -1
     if at >= 0:
