@@ -10,9 +10,10 @@ import pytest
 import tegula as tg
 from spatial.meshes import mesh_of, soup
 from support.campaigns import sampled, slow_except
-from tegula.spatial.boxes import fit_level, write_boxes
-from tegula.spatial.bvh import view_as
+from tegula.spatial.buckets import are_scattered, find_buckets
+from tegula.spatial.bvh import REFITS_BEFORE_BUCKETS
 from tegula.spatial.mesh import write_faces
+from tegula.spatial.refit_gpu import fit_level, gather_items, write_boxes
 from tegula.stdlib.geometry.layout import CHILDREN, MIDDLE, NODE_BYTES, PARENT, WIDTH
 
 pytestmark = pytest.mark.machine_code(some=True)
@@ -422,32 +423,33 @@ def test_a_rebuild_takes_more_groups_than_before() -> None:
 @pytest.mark.parametrize("leaf_size", [1, 3])
 def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_size: int) -> None:
     """The kernels that refit hierarchies on GPUs write the same bits as the CPU kernel."""
-    low, high = boxes(700)
+    low, high = boxes(701)
     low[::50], high[7::90] = np.nan, -np.inf
     bvh = bvh_of(low, high, leaf_size=leaf_size)
     nodes, items = bvh.nodes.numpy().copy(), bvh._items.numpy().copy()
     bounds = np.arange(nodes.size) % (NODE_BYTES // 4)
     bvh.nodes.numpy()[(bounds < CHILDREN // 4) | (bounds >= MIDDLE // 4)] = 7.0
-    bvh._items.numpy()[...] = np.where(np.arange(len(items))[:, None] == 700, np.nan, 7.0)
-    slots = np.argsort(items[:700, 6].view(np.int32))
-    arguments = [bvh.lowers, bvh.uppers, None, tg.array(slots, dtype=int), bvh._items]
-    tg.launch(write_boxes, 700, arguments)
-    numbers = view_as(bvh._items, tg.float32)
-    arguments = [bvh.nodes, bvh.node_words, bvh._items, numbers, 700, leaf_size == 1]
-    bvh.launch_by_level(fit_level, WIDTH, arguments, 256)
+    bvh._items.numpy()[...] = np.where(np.arange(len(items))[:, None] == 701, np.nan, 7.0)
+    slots = np.argsort(items[:701, 6].view(np.int32))
+    arguments = [bvh.lowers, bvh.uppers, None, tg.array(slots, dtype=int), bvh._halves, 0]
+    tg.launch(write_boxes, 702, arguments)
+    if leaf_size == 3:
+        # As on a GPU before the host knows the numbers of nodes.
+        bvh._level_sizes = None
+    bvh.launch_by_level(fit_level, WIDTH, [bvh.node_words, bvh._halves, 701, leaf_size == 1], 256)
     count = sum(n for _, n in bvh.levels())
     used = slice(NODE_BYTES // 4, (1 + count) * NODE_BYTES // 4)
     written = (bounds[used] < CHILDREN // 4) | (
         (bounds[used] >= MIDDLE // 4) & (bounds[used] < MIDDLE // 4 + 3)
     )
     np.testing.assert_array_equal(bvh.nodes.numpy()[used][written], nodes[used][written])
-    np.testing.assert_array_equal(bvh._items.numpy()[:700, :6], items[:700, :6])
+    np.testing.assert_array_equal(bvh._items.numpy()[:701, :6], items[:701, :6])
     np.testing.assert_array_equal(bvh._items.numpy()[701 : 701 + count], items[701 : 701 + count])
 
 
 def test_refits_write_faces_in_vector_registers_as_one_component_at_a_time() -> None:
     """The kernels that refit meshes on CPUs and GPUs write the same bits, without reads after the last point."""
-    points, faces = soup(200)
+    points, faces = soup(199)
     points[:, 1] -= 2
     faces[0] = faces[0, ::-1]
     points[[30, 100]], points[60, 2], points[61, 2] = np.nan, np.inf, -np.inf
@@ -455,10 +457,49 @@ def test_refits_write_faces_in_vector_registers_as_one_component_at_a_time() -> 
     mesh.refit()
     bvh = mesh._bvh
     items, triangles = bvh._items.numpy().copy(), bvh._rows.numpy().copy()
-    slots = np.argsort(items[:200, 6].view(np.int32))
-    bvh._items.numpy()[:200, :6], bvh._rows.numpy()[...] = 7.0, 7.0
-    arguments = [mesh.points.ptr, mesh.indices.ptr, bvh._rows, None, tg.array(slots, dtype=int), bvh._items]
-    tg.launch(write_faces, 200, arguments)
-    np.testing.assert_array_equal(bvh._items.numpy()[:200].view(np.int32), items[:200].view(np.int32))
+    slots = np.argsort(items[:199, 6].view(np.int32))
+    bvh._items.numpy()[:199, :6], bvh._rows.numpy()[...] = 7.0, 7.0
+    arguments = [mesh.points.ptr, mesh.indices.ptr, bvh._rows, None, tg.array(slots, dtype=int), bvh._halves]
+    tg.launch(write_faces, 200, [*arguments, 0])
+    np.testing.assert_array_equal(bvh._items.numpy()[:199].view(np.int32), items[:199].view(np.int32))
     np.testing.assert_array_equal(bvh._rows.numpy().view(np.int32), triangles.view(np.int32))
-    assert np.isnan(items[:200, 0]).sum() == 3
+    assert np.isnan(items[:199, 0]).sum() == 3
+
+
+def test_items_that_are_written_to_buckets_first_are_the_same() -> None:
+    low, high = boxes(701)
+    low[::50], high[7::90] = np.nan, -np.inf
+    bvh = bvh_of(low, high)
+    items = bvh._items.numpy()[:701].copy()
+    positions = tg.array(np.argsort(items[:, 6].view(np.int32)), dtype=int)
+    device = positions.device
+    buckets = find_buckets(positions, device, bits=5)
+    # In each bucket, the records are in the order of the indices of items.
+    order = np.argsort(positions.numpy() >> 5, kind="stable")
+    np.testing.assert_array_equal(buckets.records.numpy()[order], np.arange(701))
+    records = tg.zeros(2 * 710, dtype=tg.vec4)
+    bvh._items.numpy()[:701] = 7.0
+    tg.launch(write_boxes, 702, [bvh.lowers, bvh.uppers, None, buckets.records, records, 9])
+    tg.launch(gather_items, 702, [records, 9, buckets.sources, bvh._halves])
+    np.testing.assert_array_equal(bvh._items.numpy()[:701].view(np.int32), items.view(np.int32))
+    assert are_scattered(positions, device, bits=5)
+    assert not are_scattered(tg.array(np.arange(701), dtype=int), device, bits=5)
+
+
+def test_many_refits_find_boxes_that_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On GPUs later refits write items to buckets first."""
+    monkeypatch.setattr("tegula.spatial.bvh.MIN_ITEMS", 0)
+    monkeypatch.setattr("tegula.spatial.bvh.are_scattered", lambda positions, device: True)
+    query_low, query_high = boxes(20, 1, 2.0)
+    bvh = bvh_of(*boxes(201), constructor="lbvh")
+    for seed in range(2, 4):
+        for k in range(REFITS_BEFORE_BUCKETS + 1):
+            low, high = boxes(201, 10 * seed + k)
+            bvh.lowers.assign(low)
+            bvh.uppers.assign(high)
+            bvh.refit()
+        assert (bvh._buckets is None) == bvh.device.is_cpu
+        np.testing.assert_array_equal(
+            query_overlaps(bvh, query_low, query_high), overlapping(low, high, query_low, query_high)
+        )
+        bvh.rebuild()

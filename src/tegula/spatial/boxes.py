@@ -83,6 +83,16 @@ def level_begin(counts: tg.array1d[int], level: int):
     return first
 
 
+@tg.func
+def level_range(counts: tg.array1d[int], level: int, begin: int, size: int):
+    """The first node of a level and the number of its nodes: `begin` and `size`, or if `begin` is 0 as the numbers of
+    nodes of all levels say."""
+    first, count = begin, size
+    if begin == 0:
+        first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
+    return first, count
+
+
 @tg.kernel
 def invert_order(order: tg.array1d[int], positions: tg.array1d[int]):
     """Write the inverse of a permutation of items."""
@@ -128,20 +138,6 @@ def number_items(groups: tg.array1d[int], order: tg.array1d[int], items: tg.arra
 def write_no_box(items: tg.array1d[VEC8], position: int):
     """Write an empty box."""
     items[position] = VEC8(tg.nan)
-
-
-@tg.kernel
-def write_boxes(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
-    groups: tg.array1d[int],
-    positions: tg.array1d[int],
-    items: tg.array1d[VEC8],
-):
-    """Write the boxes of items in the order of their indices: reads are then coalesced, and each scattered write fills
-    a whole sector of GPU memory."""
-    i = tg.tid()
-    write_box(lower, upper, items, positions[i], named_item(groups, i))
 
 
 @tg.func
@@ -207,51 +203,6 @@ def second_half(a: VEC8, b: VEC8):
 
 
 @tg.kernel
-def fit_level(
-    nodes: tg.array1d[float],
-    words: tg.array1d[int],
-    items: tg.array1d[VEC8],
-    node_boxes: tg.array1d[float],
-    inner: int,
-    single: tg.constexpr,
-    counts: tg.array1d[int],
-    level: int,
-    threads: int,
-):
-    """Write the bounds of the children of the nodes of a level, and the nodes' own boxes. The deeper levels must be
-    complete. On a GPU eight adjacent threads process a node, one child each, so that their accesses are adjacent.
-    `node_boxes`: the components of `items`."""
-    lane, nodes_at_once = tg.tid() % WIDTH, threads // WIDTH
-    first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])
-    for iteration in range((count + nodes_at_once - 1) // nodes_at_once):
-        node = iteration * nodes_at_once + tg.tid() // WIDTH
-        first_word = tg.int64(first + tg.min(node, count - 1)) * NODE
-        child = words[first_word + CHILD_WORD + tg.int64(lane)]
-        is_leaf = child >> 31
-        begin = (child ^ is_leaf) + (inner & ~is_leaf)
-        low, high = with_box(VEC8(tg.inf), VEC8(-tg.inf), items[begin])
-        if not single:
-            size = (words[first_word + COUNT_WORD + tg.int64(lane // 4)] >> (8 * (lane % 4))) & 255
-            for i in range(begin + 1, begin + size):
-                low, high = with_box(low, high, items[i])
-        is_valid = low[0] <= high[3]
-        lower = tg.lane_min(tg.vec3(low[0], low[1], low[2]), WIDTH)
-        upper = tg.lane_max(tg.vec3(high[3], high[4], high[5]), WIDTH)
-        if node < count:
-            for axis in tg.static(range(3)):
-                word = first_word + axis * AXIS_WORD + tg.int64(lane)
-                nodes[word] = tg.where(is_valid, low[axis], tg.nan)
-                nodes[word + UPPER_WORD] = tg.where(is_valid, high[3 + axis], tg.nan)
-            bound, middle = 0.0, 0.0
-            for axis in tg.static(range(3)):
-                bound = tg.where(lane == axis, lower[axis], tg.where(lane == 3 + axis, upper[axis], bound))
-                middle = tg.where(lane == axis, 0.5 * lower[axis] + 0.5 * upper[axis], middle)
-            node_boxes[tg.int64(inner) * WIDTH + first_word // (NODE // WIDTH) + tg.int64(lane)] = bound
-            if lane < 3:
-                nodes[first_word + MIDDLE_WORD + tg.int64(lane)] = middle
-
-
-@tg.kernel
 def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg.array2d[int]):
     """Write the subtree of a node: the range of its items, and the range of its nodes on each level."""
     t = tg.tid()
@@ -274,9 +225,3 @@ def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg
                     )
         begin, end = tg.min(lower, upper), upper
     subtrees[t, 0], subtrees[t, 1] = tg.min(first_item, end_item), end_item
-
-
-@tg.kernel
-def write_header(nodes: tg.array1d[VEC8], items: tg.array1d[VEC8], inner: int):
-    """Write the bounds of all items to the header."""
-    nodes[0] = items[inner + 1]

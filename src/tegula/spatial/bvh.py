@@ -21,14 +21,12 @@ from tegula.spatial.boxes import (
     EIGHT,
     NODE,
     VEC8,
-    fit_level,
     invert_order,
     number_items,
-    write_boxes,
-    write_header,
     write_no_box,
     write_subtrees,
 )
+from tegula.spatial.buckets import MIN_ITEMS, Buckets, are_scattered, find_buckets
 from tegula.spatial.build_morton import DEPTH, MortonBuild
 from tegula.spatial.build_on_host import (
     SUBTREE_ITEMS,
@@ -45,6 +43,7 @@ from tegula.spatial.host_boxes import HostBoxes, bound_boxes, launch, measure, n
 from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.spatial.place import build_boxes, place_subtrees
 from tegula.spatial.refit import ANY, fit_boxes
+from tegula.spatial.refit_gpu import HALF, fit_level, gather_items, write_boxes, write_header
 from tegula.stdlib.geometry.layout import LEVELS, MAX_ITEMS, TREE, WIDTH
 from tegula.structs import Struct
 from tegula.types import VecType, components, float32
@@ -61,6 +60,8 @@ MAX_THREADS = 1 << 24
 BOUND_BOXES, BUILD_BOXES = RepeatedLaunch(bound_boxes), RepeatedLaunch(build_boxes)
 BOX_BYTES = 4 * WIDTH
 """The size of a box in bytes."""
+REFITS_BEFORE_BUCKETS = 16
+"""The number of the refit after a build that finds buckets, which takes as long as some twenty refits gain."""
 LANES = 256
 """The number of threads of a block that refits nodes on a GPU, eight per node."""
 
@@ -107,13 +108,16 @@ class Bvh(Structure):
         self.nodes: array | None = None
         self._has_recorded_build = False
         self._refit_key: list[int] = []
+        self._refits = 0
+        self._buckets: Buckets | None = None
         self._refit_launches: list[PreparedLaunch] = []
         self.enter(BVH_KIND, lowers.device)
         self._build()
 
     def refit(self) -> None:
         """Recompute the bounds of all nodes after `lowers` or `uppers` changed in place. The structure of the tree
-        stays the same. On a GPU the first refit after a build waits for the build, whose number of levels it reads.
+        stays the same. On a GPU the first refit after a build waits for the build, whose number of levels it reads, and
+        the 16th refit of two million boxes or more waits too: it sorts the boxes for the following refits.
 
         Raises:
             nothing.
@@ -122,6 +126,10 @@ class Bvh(Structure):
         if len(self.lowers):
             if self._level_sizes is None and not self._has_recorded_build and not is_recorded(self.device):
                 self._level_sizes = self._level_counts()
+            if self._positions is not None and not is_recorded(self.device):
+                self._refits += 1
+                if self._refits == REFITS_BEFORE_BUCKETS:
+                    self._buckets = self._find_buckets(self._positions)
             self._fit()
 
     def rebuild(self, constructor: str | None = None) -> None:
@@ -166,6 +174,7 @@ class Bvh(Structure):
         count = len(self.lowers)
         self.version += 1
         self._refit_key = []
+        self._refits, self._buckets = 0, None
         if count:
             with recording.paused():
                 if self._by_keys:
@@ -266,8 +275,9 @@ class Bvh(Structure):
         memory = MemoryBlock(size, self.device)
         self.node_words = memory.empty(nodes * NODE, tg.int32)
         self.nodes = self.node_words.view(tg.float32)
-        self._node_rows = view_as(self.nodes, VEC8)
+        self._node_rows, self._node_halves = view_as(self.nodes, VEC8), view_as(self.nodes, HALF)
         self._items = memory.empty(items + nodes, VEC8)
+        self._halves = view_as(self._items, HALF)
         if self.device.is_cpu:
             self._items.numpy()[items] = np.nan
         else:
@@ -297,16 +307,41 @@ class Bvh(Structure):
             return
         assert self.nodes is not None
         keep_recorded(self.device, self.nodes, self._items)
-        items = len(self._items) - self.node_limit
-        self._launch(self.write_kernel, items, [*self._sources(), self.groups, self._positions, self._items])
-        node_boxes = view_as(self._items, float32)
-        inputs = [self.nodes, self.node_words, self._items, node_boxes, items, self.leaf_size == 1]
-        self.launch_by_level(fit_level, WIDTH, inputs, LANES)
-        self._launch(write_header, 1, [self._node_rows, self._items, items])
+        inner = len(self._items) - self.node_limit
+        # The fast path of launches takes kernels whose constants and absent arrays are bound.
+        write, sources = self.write_kernel, self._sources()
+        if self.groups is None:
+            write = write.bind(groups=None)
+        else:
+            sources.append(self.groups)
+        even = inner + inner % 2
+        if self._buckets is None or is_recorded(self.device):
+            self._launch(write, even, [*sources, self._positions, self._halves, 0])
+        else:
+            # The records are in the memory of nodes after those that there are.
+            records, base = self._node_halves, WIDTH * self.node_limit - inner
+            self._launch(write, even, [*sources, self._buckets.records, records, base])
+            self._launch(gather_items, even, [records, base, self._buckets.sources, self._halves])
+        fit = fit_level.bind(single=self.leaf_size == 1)
+        self.launch_by_level(fit, WIDTH, [self.node_words, self._halves, inner], LANES)
+        self._launch(write_header, 1, [self._node_rows, self._items, inner])
+
+    def _find_buckets(self, positions: array) -> Buckets | None:
+        """The buckets in which refits on a GPU write items first; None if this would not be faster, or if there is no
+        memory for the records."""
+        count, levels = len(positions), self._level_sizes
+        if count < MIN_ITEMS or levels is None or self.write_kernel is not write_boxes:
+            return None
+        has_room = WIDTH * (1 + sum(levels)) + count <= WIDTH * self.node_limit
+        return (
+            find_buckets(positions, self.device)
+            if has_room and are_scattered(positions, self.device)
+            else None
+        )
 
     def _fit_on_host(self) -> None:
         """Write the boxes of all items and nodes on a CPU."""
-        args = [*self._sources(), self._node_rows, self._items, len(self._items) - self.node_limit]
+        args = [*self._host_sources(), self._node_rows, self._items, len(self._items) - self.node_limit]
         key = [x if isinstance(x, int) else x.ptr for x in (*args, self._subtrees)]
         if self._refit_key != key:
             # The threads end together, because the largest subtrees are first.
@@ -325,14 +360,18 @@ class Bvh(Structure):
         """The leading arguments of the kernels that write items."""
         return [self.lowers, self.uppers]
 
+    def _host_sources(self) -> list[Any]:
+        """The leading arguments of the kernels that refit subtrees on a CPU."""
+        return [self.lowers.ptr, self.uppers.ptr]
+
     def launch_by_level(
         self, kernel: Any, each: int, inputs: list[Any], block_dim: int | None = None
     ) -> None:
         """Launch a kernel for each level, from the deepest level up.
 
         Parameters:
-            kernel: a kernel, whose last arguments are the numbers of nodes of the levels, the index of a level, and the
-                number of threads.
+            kernel: a kernel, whose last arguments are the numbers of nodes of the levels, the index of a level, its
+                first node and number of nodes (0 if only the GPU knows), and the number of threads.
             each: the number of threads per node.
             inputs: the preceding arguments.
             block_dim: the number of threads in a block, an integer; None: the default of the kernel.
@@ -347,10 +386,12 @@ class Bvh(Structure):
         )
         for level in reversed(range(DEPTH if level_sizes is None else len(level_sizes))):
             if level_sizes is None:
+                first, size = 0, 0
                 threads = min(each * min(1 << min(3 * level, 31), self.node_limit), RESIDENT)
             else:
-                threads = min(each * level_sizes[level], MAX_THREADS)
-            self._launch(kernel, threads, [*inputs, self._counts, level, threads], block_dim)
+                first, size = 1 + sum(level_sizes[:level]), level_sizes[level]
+                threads = min(each * size, MAX_THREADS)
+            self._launch(kernel, threads, [*inputs, self._counts, level, first, size, threads], block_dim)
 
     def _level_counts(self) -> list[int]:
         """The numbers of nodes of the levels."""
@@ -372,7 +413,7 @@ class Bvh(Structure):
         return [*addresses, 0 if groups is None else len(groups) // 2]
 
     def _launch(self, kernel: Any, dim: int, inputs: list[Any], block_dim: int | None = None) -> None:
-        tg.launch(kernel, dim, inputs, device=self.device, record_tape=False, block_dim=block_dim)
+        tg.launch(kernel, dim, inputs, record_tape=False, block_dim=block_dim)
 
 
 def _refit_rows(subtrees: np.ndarray, above: list[tuple[int, int]], items: int) -> tuple[array, int]:

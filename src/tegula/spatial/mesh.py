@@ -20,15 +20,14 @@ from tegula.spatial.compact import COMPACT, write_compact
 from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
 from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.spatial.place import place_nodes
-from tegula.spatial.refit import fit_subtree
+from tegula.spatial.refit import ALL_COMPONENTS, fit_subtree, vector_at
+from tegula.spatial.refit_gpu import HALF, write_item
 from tegula.spatial.widen import Records
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
 from tegula.stdlib.geometry.layout import MESH, WIDTH
 from tegula.structs import Struct
 from tegula.types import float32
 
-ALL_COMPONENTS = (1 << WIDTH) - 1
-"""The bits of all components of a vector."""
 LEAF = 2
 """The default maximum number of faces per leaf."""
 INDICES_AHEAD, POINTS_AHEAD = 24, 8
@@ -61,39 +60,10 @@ def vertex(points: tg.uint64, indices: tg.uint64, corner: int):
 
 
 @tg.func
-def write_face(
-    points: tg.uint64,
-    vertices: tg.uint64,
-    triangles: tg.array1d[tg.vec4],
-    items: tg.array1d[VEC8],
-    face: int,
-    position: int,
-    item: VEC8,
-):
-    """Write the corners and the box of a face, NaN if a corner has a NaN. `face`: the position of the face's vertex
-    indices; `item`: the index and the group."""
-    a, b = vertex(points, vertices, 3 * face), vertex(points, vertices, 3 * face + 1)
-    c = vertex(points, vertices, 3 * face + 2)
-    total = a + b + c
-    is_known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
-    low, high = tg.vec3(), tg.vec3()
-    for k in tg.static(range(3)):
-        low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
-        high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
-    box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
-    items[position] = tg.where(is_known, box, without_points(item))
-    row = tg.int64(position) * 3
-    triangles[row] = tg.vec4(a[0], a[1], a[2], b[0])
-    triangles[row + 1] = tg.vec4(b[1], b[2], c[0], c[1])
-    triangles[row + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
-
-
-@tg.func
 def vertex_vector(points: tg.uint64, index_address: tg.uint64):
     """The position of a vertex in the first components of a vector. `index_address`: the address of its index."""
     index = lang._element_at(index_address, tg.int32)
-    p = lang._element_at(points + tg.uint64(index) * tg.uint64(12), tg.vec3)
-    return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
+    return vector_at(points + tg.uint64(index) * tg.uint64(12))
 
 
 @tg.func
@@ -106,8 +76,8 @@ def write_face_vectors(
     position: tg.int64,
     item: VEC8,
 ):
-    """Write the corners and the box of a face as `write_face` does, in vector registers. `triangles`: eight floats from
-    each multiple of four on."""
+    """Write the corners and the box of a face, NaN if a corner has a NaN, in vector registers. `triangles`: eight
+    floats from each multiple of four on."""
     first_corner = vertices + tg.uint64(face) * tg.uint64(12)
     a, b = vertex_vector(points, first_corner), vertex_vector(points, first_corner + tg.uint64(4))
     c = vertex_vector(points, first_corner + tg.uint64(8))
@@ -134,11 +104,30 @@ def write_faces(
     triangles: tg.array1d[tg.vec4],
     groups: tg.array1d[int],
     positions: tg.array1d[int],
-    items: tg.array1d[VEC8],
+    halves: tg.array1d[HALF],
+    base: tg.int64,
 ):
-    """Write the corners and the boxes of faces in the order of their indices, as `write_boxes` does."""
-    i = tg.tid()
-    write_face(points, vertices, triangles, items, i, positions[i], named_item(groups, i))
+    """Write the corners and the boxes of faces in the order of their indices, as `write_boxes` does; the box of a face
+    whose corner has a NaN is NaN."""
+    i = tg.min(tg.tid(), positions.shape[0] - 1)
+    position, item = positions[i], named_item(groups, i)
+    a, b, c = (
+        vertex(points, vertices, 3 * i),
+        vertex(points, vertices, 3 * i + 1),
+        vertex(points, vertices, 3 * i + 2),
+    )
+    total = a + b + c
+    is_known = total[0] == total[0] and total[1] == total[1] and total[2] == total[2]
+    low, high = tg.vec3(), tg.vec3()
+    for k in tg.static(range(3)):
+        low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
+        high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
+    box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], item[6], item[7])
+    write_item(halves, base + tg.int64(position), tg.where(is_known, box, without_points(item)))
+    row = tg.int64(position) * 3
+    triangles[row] = tg.vec4(a[0], a[1], a[2], b[0])
+    triangles[row + 1] = tg.vec4(b[1], b[2], c[0], c[1])
+    triangles[row + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
 
 
 @tg.kernel
@@ -302,6 +291,9 @@ class _Faces(Bvh):
     def _sources(self) -> list[Any]:
         keep_recorded(self.device, self.points, self._vertices, self._rows)
         return [self.points.ptr, self._vertices.ptr, self._windows]
+
+    def _host_sources(self) -> list[Any]:
+        return self._sources()
 
 
 class Mesh(Structure):

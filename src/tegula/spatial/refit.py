@@ -12,7 +12,7 @@ from tegula.spatial.boxes import (
     first_half,
     second_half,
     transposed_half,
-    write_box,
+    without_points,
 )
 from tegula.stdlib.geometry.layout import CHILDREN, COUNTS, WIDTH
 
@@ -22,6 +22,8 @@ CHILD_ROW, LAST_ROW = CHILDREN // 32, COUNTS // 32
 """The rows of eight words of a node with its children, and with their numbers of items and the centre."""
 ONE, TWO, ANY = 1, 2, 3
 """The largest number of items of a leaf: one, two, or any."""
+ALL_COMPONENTS = (1 << WIDTH) - 1
+"""The bits of all components of a vector."""
 SIGN = -(1 << 31)
 """The sign bit."""
 
@@ -117,10 +119,17 @@ def fit_subtree(
         nodes[0] = items[inner + 1]
 
 
+@tg.func
+def vector_at(address: tg.uint64):
+    """The vec3 at an address in the first components of a vector."""
+    p = lang._element_at(address, tg.vec3)
+    return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
 @tg.kernel
 def fit_boxes(
-    lower: tg.array1d[tg.vec3],
-    upper: tg.array1d[tg.vec3],
+    lower: tg.uint64,
+    upper: tg.uint64,
     nodes: tg.array1d[VEC8],
     items: tg.array1d[VEC8],
     inner: int,
@@ -128,8 +137,17 @@ def fit_boxes(
     subtrees: tg.array2d[int],
     first: int,
 ):
-    """Write the items and the nodes of a subtree, which fits a CPU's cache."""
+    """Write the items and the nodes of a subtree, which fits a CPU's cache. `lower`, `upper`: the addresses of the
+    corners of boxes."""
     t = first + tg.tid()
-    for position in range(subtrees[t, 0], subtrees[t, 1]):
-        write_box(lower, upper, items, position, items[position])
+    for position in range(tg.int64(subtrees[t, 0]), tg.int64(subtrees[t, 1])):
+        item = items[position]
+        offset = tg.uint64(tg.bitcast(item[6], tg.int32)) * tg.uint64(12)
+        low, high = vector_at(lower + offset), vector_at(upper + offset)
+        # Each vector is made of the components of at most two vectors: one shuffle.
+        box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], 0.0, 0.0)
+        box = VEC8(box[0], box[1], box[2], box[3], box[4], box[5], item[6], item[7])
+        if lang._bits(lang._each_within(low, high)) != tg.uint32(ALL_COMPONENTS):
+            box = without_points(item)
+        items[position] = box
     fit_subtree(nodes, items, inner, leaf, subtrees, t)

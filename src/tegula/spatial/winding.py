@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tegula as tg
-from tegula.spatial.boxes import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD, level_begin
+from tegula.spatial.boxes import AXIS_WORD, CHILD_WORD, COUNT_WORD, NODE, UPPER_WORD, level_range
 from tegula.stdlib.geometry.layout import TRIANGLE_BYTES, WIDTH
 from tegula.stdlib.geometry.signs import WINDING_BYTES
 
@@ -78,9 +78,11 @@ def sum_level(
     data: tg.array1d[float],
     counts: tg.array1d[int],
     level: int,
+    begin: int,
+    size: int,
     threads: int,
 ):
     """Write the data of the nodes of a level. The deeper levels must be complete."""
-    first = level_begin(counts, level)
-    for node in range(first + tg.tid(), first + counts[level], threads):
+    first, count = level_range(counts, level, begin, size)
+    for node in range(first + tg.tid(), first + count, threads):
         sum_faces(nodes, words, triangles, data, node)
