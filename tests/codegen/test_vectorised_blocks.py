@@ -16,6 +16,12 @@ Kernel = Any
 N, BLOCKS = 6, 37
 
 
+@pytest.fixture(autouse=True)
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches of BLOCKS blocks fill the lanes of two threads, on machines of any number of cores."""
+    monkeypatch.setenv("TEGULA_NUM_THREADS", "2")
+
+
 @tg.kernel
 def factor(a: tg.array3d[float], out: tg.array3d[float]):
     """Arithmetic, selects by rows and columns, sums along both axes, a matmul."""
