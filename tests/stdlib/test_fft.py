@@ -9,7 +9,14 @@ import pytest
 import tegula as tg
 from support.campaigns import sampled
 from tegula import errors as E
-from tegula.stdlib.tiles.roots import is_smooth
+from tegula.stdlib.tiles.fft import exchanges_parts
+from tegula.stdlib.tiles.roots import (
+    factors,
+    input_order,
+    is_smooth,
+    output_position,
+    radices_of_threads,
+)
 
 LENGTHS = (1, 2, 3, 4, 6, 8, 11, 13, 16, 17, 25, 31, 43, 53, 60, 64, 97, 100, 128, 143, 240, 243, 289)
 LONG_LENGTHS = (256, 343, 500, 512, 625, 1000, 1009, 1024, 1155, 1331, 2039, 2048, 2197, 3000, 4096, 8192)
@@ -21,14 +28,17 @@ def bound(n: int, dtype: Any) -> float:
     return float(np.finfo(dtype).eps) * max(per_stage * log2(n) if n > 1 else 0.0, 1.0)
 
 
-def transformed(x: np.ndarray, block_dim: int, inverse: bool = False) -> np.ndarray:
-    """The transforms of the rows of an array of complex numbers, by one block."""
+def transformed(x: np.ndarray, block_dim: int, inverse: bool = False, alone: bool = False) -> np.ndarray:
+    """The transforms of the rows of an array of complex numbers, by one block; `alone`: by the program for kernels
+    without another transform."""
     shape = x.shape
 
     @tg.kernel
     def transform(x: tg.array2d[Any], y: tg.array2d[Any]):
         t = tg.tile_load(x, shape=shape)
-        if tg.static(inverse):
+        if tg.static(alone):
+            t = tg._tile_dft(t, inverse, True)
+        elif tg.static(inverse):
             tg.tile_ifft(t)
         else:
             tg.tile_fft(t)
@@ -39,12 +49,14 @@ def transformed(x: np.ndarray, block_dim: int, inverse: bool = False) -> np.ndar
     return y.numpy().astype(np.float64).view(np.complex128)[..., 0]
 
 
-def check(n: int, dtype: Any, block_dim: int, rows: int, inverse: bool = False) -> None:
+def check(n: int, dtype: Any, block_dim: int, rows: int, inverse: bool = False, alone: bool = False) -> None:
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(dtype)
     extended = x.astype(np.clongdouble)
     expected = np.fft.ifft(extended, norm="forward") if inverse else np.fft.fft(extended)
-    relative_error = np.linalg.norm(transformed(x, block_dim, inverse) - expected) / np.linalg.norm(expected)
+    relative_error = np.linalg.norm(transformed(x, block_dim, inverse, alone) - expected) / np.linalg.norm(
+        expected
+    )
     assert relative_error <= bound(n, dtype), f"{relative_error / bound(n, dtype):.2f} of the bound"
 
 
@@ -61,6 +73,34 @@ def test_errors_of_fourier_transforms_are_within_bounds(n: int) -> None:
 def test_errors_of_fourier_transforms_of_many_lengths_are_within_bounds(n: int, dtype: Any) -> None:
     block_dim = (8, 32, 33, 64, 96, 128, 1)[n % 7]
     check(n, dtype, block_dim, 1 + n % 3, inverse=n % 2 == 0)
+
+
+IN_REGISTERS = ((64, 8, 64), (256, 4, 64), (512, 1, 64), (4096, 1, 256), (8192, 1, 256))
+
+
+@pytest.mark.slow(every=2)
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", (np.complex64, np.complex128))
+@pytest.mark.parametrize(("n", "rows", "block_dim"), IN_REGISTERS)
+def test_errors_of_transforms_whose_elements_stay_in_registers_are_within_bounds(
+    n: int, rows: int, block_dim: int, dtype: Any
+) -> None:
+    assert exchanges_parts(n * rows, n, block_dim)
+    check(n, dtype, block_dim, rows, inverse=n % 3 == 1, alone=True)
+
+
+@pytest.mark.machine_code
+def test_threads_with_four_elements_take_larger_butterflies_between_the_first_and_the_last_stage() -> None:
+    assert radices_of_threads(128, 4) == (4, 8, 4)
+    check(128, np.complex64, 64, 2, alone=True)
+
+
+def test_coprime_factors_of_a_butterfly_need_no_twiddle_factors() -> None:
+    for r in (6, 10, 12, 14, 15):
+        f, g = factors(r)
+        k = np.arange(r)
+        x = (k**2 % 7 + 1j * k)[input_order(r)].reshape(f, g)
+        assert np.allclose(np.fft.fft2(x).ravel()[output_position(r)], np.fft.fft(k**2 % 7 + 1j * k))
 
 
 def test_fourier_transforms_of_lengths_without_tables_are_refused() -> None:

@@ -19,14 +19,21 @@ of at most ELEMENTS elements, because more threads hide more of the latency of m
 CPU_THREADS = 8
 """On CPUs the number of threads of a block, which are lanes of a vector: no more than the elements of most stages that
 are next to each other, so that a vector is loaded and stored as a whole."""
+SHORT_LENGTHS, SHORT_ELEMENTS, SHORT_PER_THREAD = range(64, 129), 512, 4
+"""On GPUs the lengths of transforms with three stages of few elements per thread, if they are powers of two; the number
+of elements per block, below which blocks start more slowly than memory transfers elements; and the number per
+thread."""
+LONG_THREADS, LONG_PER_THREAD = 256, 32
+"""On GPUs the number of threads with ELEMENTS_PER_THREAD elements each above which threads hold more elements of rows
+whose length is a power of two, and the number of these elements: a stage less, and more blocks are resident."""
 MIN_THREADS, MAX_THREADS = 32, 512
 """On GPUs the minimum number of threads per block, of which blocks have a multiple, and the maximum."""
 
 PRIME_RADICES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
 STEPS = {
-    "fft": ("tg.tile_fft(t)",),
-    "ifft": ("tg.tile_ifft(t)", "t = t * scale"),
+    "fft": ("t = tg._tile_dft(t, False, alone)",),
+    "ifft": ("t = tg._tile_dft(t, True, alone)", "t = t * scale"),
     "rfft": ("t = tg.tile_rfft(t)",),
     "irfft": ("t = tg.tile_irfft(t, n) * scale",),
 }
@@ -157,19 +164,25 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     if source.device.is_cpu:
         rows, threads = min(row_count, max(1, ELEMENTS // n)), CPU_THREADS
     else:
-        rows, threads = _rows_and_threads(function, n, row_count)
-    kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch))
+        rows, threads = _rows_and_threads(function, n, row_count, source.dtype)
+    alone = source.dtype == tg.vec2f and threads <= LONG_THREADS
+    kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch), alone)
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=threads, device=source.device)
 
 
-def _rows_and_threads(function: str, n: int, row_count: int) -> tuple[int, int]:
-    """On GPUs the number of rows that a block transforms, and its number of threads."""
+def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tuple[int, int]:
+    """On GPUs the number of rows of `dtype` that a block transforms, and its number of threads."""
     length = _padded_length(n)
     elements, per_thread = ELEMENTS, _elements_per_thread(length)
     if function in ("fft", "ifft"):
-        if ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
+        is_power = dtype == tg.vec2f and length & (length - 1) == 0
+        if is_power and length in SHORT_LENGTHS:
+            elements, per_thread = SHORT_ELEMENTS, SHORT_PER_THREAD
+        elif is_power and LONG_THREADS * ELEMENTS_PER_THREAD < length <= LONG_THREADS * LONG_PER_THREAD:
+            per_thread = LONG_PER_THREAD
+        elif ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
             per_thread = FEW_PER_THREAD
         elif THREADS * per_thread % length == 0:
             elements = THREADS * per_thread
@@ -198,10 +211,19 @@ def _elements_per_thread(n: int) -> int:
 
 
 @cache
-def _kernel(function: str, n: int, row_length: int, rows: int, argument: Any, result: Any, batch: int) -> Any:
+def _kernel(
+    function: str,
+    n: int,
+    row_length: int,
+    rows: int,
+    argument: Any,
+    result: Any,
+    batch: int,
+    alone: bool = False,
+) -> Any:
     """The kernel whose blocks transform `rows` rows of `row_length` elements each; `rows` is 0 for an array of one
-    dimension.
-    `batch`: the number of dimensions before the dimension of rows."""
+    dimension. `batch`: the number of dimensions before the dimension of rows; `alone`: whether the transform may use
+    all registers."""
     indices = "".join(f"b{k}, " for k in range(batch))
     subscript = f"[{indices.removesuffix(', ')}]" if batch else ""
     shape, offset = ("(rows, wide)", "(first * rows, 0)") if rows else ("wide", "0")
@@ -212,7 +234,14 @@ def _kernel(function: str, n: int, row_length: int, rows: int, argument: Any, re
         f"tg.tile_store(out{subscript}, t, offset={offset})",
     ]
     ndim = batch + (2 if rows else 1)
-    names: dict[str, Any] = {"tg": tg, "rows": rows, "wide": row_length, "n": n, "scale": 1.0 / n}
+    names: dict[str, Any] = {
+        "tg": tg,
+        "rows": rows,
+        "wide": row_length,
+        "n": n,
+        "scale": 1.0 / n,
+        "alone": alone,
+    }
     names |= {"Given": argument, "Made": result}
     text = f"def {function}(x: tg.array{ndim}d[Given], out: tg.array{ndim}d[Made]):\n" + "".join(
         f"    {line}\n" for line in body

@@ -14,12 +14,17 @@ from tegula.signature import Dtypes, Extent, Extents, InOut, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.roots import (
     LENGTH_ALIGNMENT,
+    MAX_ELEMENTS,
     MAX_LENGTH,
+    MAX_RADIX,
+    MIN_ELEMENTS,
     butterfly_steps,
     chirp,
     chirp_spectrum,
-    digit_reversal,
+    has_coprime_factors,
+    input_order,
     is_smooth,
+    output_position,
     padded_length,
     roots,
     stages,
@@ -52,7 +57,7 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     Source:
         Stockham's algorithm with radices up to 16 and primes up to 43; Bluestein's for larger prime factors.
     """
-    tg.tile_assign(inout, tg._tile_dft(inout, False))
+    tg.tile_assign(inout, tg._tile_dft(inout, False, False))
 
 
 @cooperative
@@ -69,34 +74,81 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
     Source:
         as for `tile_fft`.
     """
-    tg.tile_assign(inout, tg._tile_dft(inout, True))
+    tg.tile_assign(inout, tg._tile_dft(inout, True, False))
 
 
 @cooperative
-def _tile_dft(x: Tile[Complex, *S], inverse: Flag) -> Tile[Complex, *S]:
-    """The unnormalised transform along the last dimension; `inverse`: the inverse."""
+def _tile_dft(x: Tile[Complex, *S], inverse: Flag, alone: Flag) -> Tile[Complex, *S]:
+    """The unnormalised transform along the last dimension; `inverse`: the inverse; `alone`: whether the kernel has no
+    other transform, so that its registers hold the elements and the twiddle factors of one transform."""
     shape = x.shape
     n, size = tg.static(shape[-1]), tg.static(prod(shape))
-    return tg.tile_reshape(tg._tile_row_dft(tg.tile_reshape(x, (size,)), n, inverse), shape)
+    return tg.tile_reshape(tg._tile_row_dft(tg.tile_reshape(x, (size,)), n, inverse, alone), shape)
 
 
 @_tile_dft.vjp
-def dft_vjp(grad, inverse):
-    return tg._tile_dft(grad, not inverse)
+def dft_vjp(grad, inverse, alone):
+    return tg._tile_dft(grad, not inverse, False)
 
 
 @cooperative
-def _tile_row_dft(x: Tile[Complex, N], n: constexpr[int], inverse: Flag) -> Tile[Complex, N]:
+def _tile_row_dft(x: Tile[Complex, N], n: constexpr[int], inverse: Flag, alone: Flag) -> Tile[Complex, N]:
     """The transforms of all rows of n elements."""
 
 
+@_tile_row_dft.program(
+    when=lambda N, n, alone, group, partial: (
+        alone and is_smooth(n) and holds_elements(group, partial) and exchanges_parts(N, n, group)
+    )
+)
+def stockham_in_registers(x, n, inverse):
+    """All elements stay in registers. Between stages threads exchange the real parts of the elements in shared memory,
+    then the imaginary parts in the same memory, half the memory of complex numbers."""
+    size, threads, zero = x.shape[0], tg.group_size(), type(x[0][0])(0.0)
+    count = tg.static(size // threads)
+    plan = tg.static(stages(n, count))
+    first, last = tg.static(plan[0][0]), tg.static(plan[-1][0])
+    shape, grid = tg.static(distribution(size // n, first, n // first, threads))
+    elements = tg.tile_reshape(x, shape)
+    real = tg.tile_local(tg.tile_map(tg._tile_real_part, elements), grid)
+    imaginary = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, elements), grid)
+    re, im = tg.vector(real, length=count), tg.vector(imaginary, length=count)
+    if tg.static(inverse):
+        re, im = im, re
+    for index in tg.static(tuple(range(len(plan)))):
+        r, m, s = tg.static(plan[index])
+        re, im = tg._tile_butterflies(re, im, r, m, s, tg.static(count // r))
+        if tg.static(m > 1):
+            following = tg.static(plan[index + 1][0])
+            re = tg._tile_exchange(re, r, m, s, following, size)
+            im = tg._tile_exchange(im, r, m, s, following, size)
+    if tg.static(inverse):
+        re, im = im, re
+    shape, grid = tg.static(distribution(size // n, last, n // last, threads))
+    if tg.static(len(shape) > 1):
+        slots = tg.static((last, count // last) if size == n else (count, 1))
+        re, im = (
+            tg.matrix(re, shape=slots, dtype=type(zero)),
+            tg.matrix(im, shape=slots, dtype=type(zero)),
+        )
+    real, imaginary = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
+    return tg.tile_reshape(tg.tile_map(tg._tile_complex, real, imaginary), (size,))
+
+
 @_tile_row_dft.program(when=lambda n: is_smooth(n))
-def stockham(x, n, inverse):
-    """The inverse is the transform with real and imaginary parts exchanged before the first stage and after the last
-    stage."""
+def stockham(x, n, inverse, alone):
+    return tg._tile_stockham(x, n, inverse, alone)
+
+
+@cooperative
+def _tile_stockham(x: Tile[Complex, N], n: constexpr[int], inverse: Flag, alone: Flag) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements by stages. The inverse is the transform with real and imaginary parts
+    exchanged before the first stage and after the last stage."""
     size = x.shape[0]
     result = tg.tile_reshape(x, (size, 1))
-    for r, m, s in tg.static(stages(transform_length(n))):
+    threads = tg.group_size()
+    elements = tg.static(elements_of_thread(size, threads) if alone else MAX_RADIX)
+    for r, m, s in tg.static(stages(transform_length(n), elements)):
         result = tg._tile_stage(result, r, m, s, tg.static(inverse and s == 1), tg.static(inverse and m == 1))
     return tg.tile_reshape(result, (size,))
 
@@ -131,11 +183,11 @@ def _tile_chirp_dft(
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
     source = tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index)
     padded = tg._tile_with_length(source, length)
-    spectrum = tg._tile_row_dft(tg.tile_reshape(padded, (rows * length,)), length, False)
+    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (rows * length,)), length, False, False)
     if tg.static(rows > 1):
         spectrum = tg.tile_reshape(spectrum, (rows, length))
     product = tg.tile_map(times_chirp_transform, spectrum, padded_index)
-    convolved = tg._tile_row_dft(tg.tile_reshape(product, (rows * length,)), length, True)
+    convolved = tg._tile_stockham(tg.tile_reshape(product, (rows * length,)), length, True, False)
     result = tg._tile_with_length(tg.tile_reshape(convolved, (rows, length)), n)
     result = tg.tile_map(times_chirp, result, index)
     return tg.tile_reshape(
@@ -230,7 +282,7 @@ def _tile_stage(
                     re[k], im[k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
                 re, im = tg._tile_butterfly(re, im, r)
                 for k in tg.unrolled(r):
-                    position = tg.table(tg.static(digit_reversal(r)))[k]
+                    position = tg.table(tg.static(output_position(r)))[k]
                     z = tg.vector(re[position], im[position])
                     if tg.static(m > 1) and k > 0:
                         z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
@@ -275,7 +327,7 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
         for i in tg.unrolled(count):
             u, v = tg._tile_butterfly_of(re, im, i, r, count)
             for k in tg.unrolled(r):
-                position = tg.table(tg.static(digit_reversal(r)))[k]
+                position = tg.table(tg.static(output_position(r)))[k]
                 re[k * count + i], im[k * count + i] = (
                     (v[position], u[position]) if tg.static(swap_output) else (u[position], v[position])
                 )
@@ -300,7 +352,7 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
                 row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
                 u, v = tg._tile_butterfly_of(re, im, i, r, count)
                 for k in tg.unrolled(r):
-                    position = tg.table(tg.static(digit_reversal(r)))[k]
+                    position = tg.table(tg.static(output_position(r)))[k]
                     z = tg.vector(u[position], v[position])
                     if tg.static(m > 1):
                         z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
@@ -322,32 +374,51 @@ def distribution(
     return (rows, r, stride), (rows, 1, stride) if is_grid else None
 
 
+def exchanges_parts(size: int, n: int, group: int) -> bool:
+    """Whether the threads of a group of warps hold the same number of elements in all stages of transforms of length n,
+    which are the inputs of whole butterflies, and enough of them that less shared memory is worth more barriers."""
+    elements = size // group
+    if size % group or not 2 * MIN_ELEMENTS <= elements <= MAX_ELEMENTS:
+        return False
+    plan = stages(n, elements)
+    ends = (distribution(size // n, r, n // r, group)[1] for r in (plan[0][0], plan[-1][0]))
+    return len(plan) > 1 and all(elements % r == 0 for r, _, _ in plan) and all(ends)
+
+
+def elements_of_thread(size: int, group: int) -> int:
+    """The number of elements that each thread of a group of warps holds; MAX_RADIX if threads hold different numbers of
+    elements."""
+    return size // group if group % WARP == 0 and size % group == 0 else MAX_RADIX
+
+
 def fits_registers(size: int, r: int, group: int) -> bool:
     """Whether the threads of a group of warps can hold all elements of a stage in registers."""
     return group >= WARP and -(-(size // r) // group) * r <= MAX_ELEMENTS
 
 
-MAX_ELEMENTS = 32
-"""The maximum number of complex elements that a thread holds in registers."""
 BANK_PHASE = 16
 """The number of 8-byte elements that the banks of shared memory access in one phase."""
 
 
 @lru_cache(maxsize=256)
-def padding(r: int, m: int, s: int) -> int:
+def padding(r: int, m: int, s: int, phase: int = BANK_PHASE) -> int:
     """The padding of a row of results in elements, with which consecutive threads have the fewest bank conflicts in
     shared memory when they write results and when the next stage reads the results; 0 for the last stage, whose results
-    are contiguous."""
-    lengths = range(r * s, r * s + BANK_PHASE)
-    return min(lengths, key=lambda n: (conflicts(n, s) + conflicts(n, r * s), n)) - r * s if m > 1 else 0
+    are contiguous. `phase`: the number of elements that the banks access in one phase."""
+    lengths = range(r * s, r * s + phase)
+    return (
+        min(lengths, key=lambda n: (conflicts(n, s, phase) + conflicts(n, r * s, phase), n)) - r * s
+        if m > 1
+        else 0
+    )
 
 
-def conflicts(length: int, s: int) -> float:
-    """The cycles that accesses of BANK_PHASE threads take, on average over the first thread, if each row of `length`
+def conflicts(length: int, s: int, phase: int) -> float:
+    """The cycles that accesses of `phase` threads take, on average over the first thread, if each row of `length`
     elements has the elements of s threads."""
-    cycles, starts = 0, {BANK_PHASE * k % s for k in range(BANK_PHASE)}
+    cycles, starts = 0, {phase * k % s for k in range(phase)}
     for first in starts:
-        banks = [(t // s * length + t % s) % BANK_PHASE for t in range(first, first + BANK_PHASE)]
+        banks = [(t // s * length + t % s) % phase for t in range(first, first + phase)]
         cycles += max(map(banks.count, banks))
     return cycles / len(starts)
 
@@ -404,6 +475,54 @@ def _tile_imaginary_part(z):
 
 
 @part
+def _tile_butterflies(re, im, r, m, s, count):
+    """The results of `count` butterflies of a thread times twiddle factors: result k of butterfly i is element k *
+    count + i."""
+    lane, threads = tg.group_lane(), tg.group_size()
+    for i in tg.unrolled(count):
+        p = (lane + i * threads) % (m * s) // s
+        u, v = tg._tile_butterfly_of(re, im, i, r, count)
+        for k in tg.unrolled(r):
+            position = tg.table(tg.static(output_position(r)))[k]
+            z = tg.vector(u[position], v[position])
+            if tg.static(m > 1):
+                z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
+            re[k * count + i], im[k * count + i] = z[0], z[1]
+    return re, im
+
+
+@part
+def _tile_exchange(x, r, m, s, following, size):
+    """The inputs of the next stage, of radix `following`, from the results of a stage: one real number of each
+    element."""
+    lane, threads, zero = tg.group_lane(), tg.group_size(), type(x[0])(0.0)
+    count, next_count = tg.static(size // (r * threads)), tg.static(size // (following * threads))
+    next_m, next_s = tg.static(m // following), tg.static(r * s)
+    buffer = tg.tile_empty(
+        shape=(tg.static(size // (r * s)), tg.static(r * s + padding(r, m, s, WARP))),
+        dtype=type(x[0]),
+        storage="shared",
+    )
+    for i in tg.unrolled(count):
+        butterfly = lane + i * threads
+        row, p, q = butterfly // (m * s), butterfly % (m * s) // s, butterfly % s
+        for k in tg.unrolled(r):
+            buffer[row * m + p, k * s + q] = x[k * count + i]
+    y = tg.vector(zero, length=tg.static(size // threads))
+    for i in tg.unrolled(next_count):
+        butterfly = lane + i * threads
+        row, p, q = (
+            butterfly // (next_m * next_s),
+            butterfly % (next_m * next_s) // next_s,
+            butterfly % next_s,
+        )
+        for k in tg.unrolled(following):
+            y[k * next_count + i] = buffer[row * m + p + k * next_m, q]
+    y_tile = tg.tile(y)
+    return tg.untile(y_tile)
+
+
+@part
 def _tile_butterfly_of(re, im, i, r, count):
     """The transform of the r elements i, i + count, i + 2 * count, ..."""
     u, v = tg.vector(re[0], length=r), tg.vector(im[0], length=r)
@@ -420,8 +539,13 @@ def _tile_complex(re, im):
 
 @part
 def _tile_butterfly(x, y, r):
-    """The transform of r real and r imaginary parts; the results are in the order of `digit_reversal`."""
+    """The transform of r real and r imaginary parts; the results are in the order of `output_position`."""
     zero = type(x[0])(0.0)
+    if tg.static(has_coprime_factors(r)):
+        given_x, given_y = tg.vector(x, length=r), tg.vector(y, length=r)
+        for k in tg.unrolled(r):
+            index = tg.table(tg.static(input_order(r)))[k]
+            x[k], y[k] = given_x[index], given_y[index]
     for f, stride in tg.static(butterfly_steps(r)):
         for t in tg.unrolled(tg.static(r // f)):
             offset = t % stride
@@ -432,7 +556,7 @@ def _tile_butterfly(x, y, r):
             u, v = tg._tile_small_dft(u, v, f)
             for k in tg.unrolled(f):
                 a, b = u[k], v[k]
-                if k * offset > 0:
+                if tg.static(not has_coprime_factors(r)) and k * offset > 0:
                     power = k * offset * tg.static(r // (f * stride))
                     parts = tg.static(roots(r, np.arange(r)))
                     c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]

@@ -51,7 +51,7 @@ def tile_ifft2(inout: InOut[Tile[Complex, ..., M, N]]):
 @cooperative
 def _tile_dft2(x: Tile[Complex, M, N], inverse: constexpr[bool]) -> Tile[Complex, M, N]:
     """The transform of a matrix; `inverse`: the inverse, not divided by the number of elements."""
-    return tg.tile_transpose(tg._tile_dft(tg.tile_transpose(tg._tile_dft(x, inverse)), inverse))
+    return tg.tile_transpose(tg._tile_dft(tg.tile_transpose(tg._tile_dft(x, inverse, False)), inverse, False))
 
 
 @tile_fft2.reference

@@ -111,7 +111,7 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *FULL]:
             else:
                 z = flat[row, tg.min(k, n - k)]
                 source[row, k] = tg.vector(z[0], tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1])))
-    spectrum = tg._tile_row_dft(tg.tile_reshape(source, (rows * length,)), length, True)
+    spectrum = tg._tile_row_dft(tg.tile_reshape(source, (rows * length,)), length, True, False)
     result = tg.tile_map(tg._tile_component, spectrum, 0)
     if tg.static(n % 2 == 0):
         pairs = tg.tile_empty(shape=(rows * length, 2), dtype=type(zero), storage="shared")
@@ -139,10 +139,10 @@ def _tile_real_dft(x: Tile[Number, ROWS, N]) -> Tile[Pair, FLAT]:
     if tg.static(n % 2 == 0):
         pairs = tg.tile_reshape(x, (rows * n // 2, 2))
         source = tg.tile_map(tg._tile_complex, pairs[:, 0], pairs[:, 1])
-        result = tg._tile_row_dft(source, n // 2, False)
+        result = tg._tile_row_dft(source, n // 2, False, False)
     else:
         source = tg.tile_map(tg._tile_complex, tg.tile_reshape(x, (rows * n,)), type(x[0, 0])(0.0))
-        result = tg._tile_row_dft(source, n, False)
+        result = tg._tile_row_dft(source, n, False, False)
     return result
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import count
+from math import gcd
 
 import numpy as np
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 """The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
-"""The maximum radix of a stage."""
+"""The maximum radix of a stage, unless threads hold more elements."""
+MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
+"""The minimum and the maximum number of complex elements that each thread of a group of warps holds in registers."""
 LENGTH_ALIGNMENT = 128
 """Padded lengths that are multiples of this number let the threads of warps keep the inputs of the first stage and the
 results of the last stage in registers."""
@@ -61,11 +64,20 @@ def radices(n: int, largest: int = MAX_RADIX) -> tuple[int, ...]:
     return tuple(sorted(shortest, reverse=True))
 
 
-def stages(n: int, largest: int = MAX_RADIX) -> tuple[tuple[int, int, int], ...]:
-    """The stages of a transform: the radix r, the number m of butterflies per subsequence, and the number s of
-    interleaved subsequences, with r * m * s = n."""
+def radices_of_threads(n: int, elements: int) -> tuple[int, ...]:
+    """The radices of a transform by threads that hold `elements` elements each. Threads with MIN_ELEMENTS elements take
+    one butterfly in the first and the last stage, and larger ones between these stages, which some of the threads
+    compute."""
+    if elements == MIN_ELEMENTS and n >= MIN_ELEMENTS**3 and n % MIN_ELEMENTS**2 == 0:
+        return MIN_ELEMENTS, *radices(n // MIN_ELEMENTS**2, 2 * MIN_ELEMENTS), MIN_ELEMENTS
+    return radices(n, elements if elements == MAX_ELEMENTS else MAX_RADIX)
+
+
+def stages(n: int, elements: int = MAX_RADIX) -> tuple[tuple[int, int, int], ...]:
+    """The stages of a transform by threads that hold `elements` elements each: the radix r, the number m of butterflies
+    per subsequence, and the number s of interleaved subsequences, with r * m * s = n."""
     result, subsequences = list[tuple[int, int, int]](), 1
-    for r in radices(n, largest):
+    for r in radices_of_threads(n, elements):
         result.append((r, n // subsequences // r, subsequences))
         subsequences *= r
     return tuple(result)
@@ -122,8 +134,27 @@ def butterfly_steps(r: int) -> tuple[tuple[int, int], ...]:
     return tuple(result)
 
 
-def digit_reversal(r: int) -> np.ndarray:
-    """The position of each result of a butterfly, the digit reversal of its index."""
+def has_coprime_factors(r: int) -> bool:
+    """Whether a radix is the product of two coprime factors of a butterfly, whose steps need no twiddle factors if
+    the elements are reordered (Good and Thomas)."""
+    return len(factors(r)) == 2 and gcd(*factors(r)) == 1
+
+
+def input_order(r: int) -> np.ndarray:
+    """The index of the element at each position before the first step of a butterfly."""
+    if not has_coprime_factors(r):
+        return np.arange(r, dtype=np.int32)
+    f, g = factors(r)
+    return ((g * np.arange(f, dtype=np.int32)[:, None] + f * np.arange(g, dtype=np.int32)) % r).ravel()
+
+
+def output_position(r: int) -> np.ndarray:
+    """The position of each result after the last step of a butterfly: the digit reversal of the index, or the
+    remainders of the index modulo coprime factors."""
+    if has_coprime_factors(r):
+        f, g = factors(r)
+        k = np.arange(r, dtype=np.int32)
+        return k % f * g + k % g
     order = np.zeros(1, np.int32)
     for f, stride in butterfly_steps(r):
         order = (order[None, :] + np.arange(f, dtype=np.int32)[:, None] * stride).ravel()
@@ -134,9 +165,11 @@ __all__ = [
     "butterfly_steps",
     "chirp",
     "chirp_spectrum",
-    "digit_reversal",
     "factors",
+    "has_coprime_factors",
+    "input_order",
     "is_smooth",
+    "output_position",
     "padded_length",
     "radices",
     "roots",
