@@ -25,7 +25,7 @@ from tegula.ops import PUBLIC
 from tegula.ops.documented import documentation as of_op
 from tegula.runtime.library import documentation, library
 from tegula.signature import ConstantPattern, Dtypes
-from tegula.types import is_element
+from tegula.types import DType, is_element
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "src" / "tegula" / "__init__.pyi"
@@ -155,6 +155,8 @@ def _type(name: str) -> str:
         return f"class {name}(Any):\n    {doc}\n    {init}\n    {class_getitem}"
     if name in ALIASES:
         return f"{name}: TypeAlias = Any"
+    if isinstance(result, DType) and not result.is_float:
+        return f"class {name}(_Element):\n    def __index__(self) -> int: ..."
     is_annotation = is_element(result) or isinstance(result, Dtypes)
     return f"class {name}(_Element): ..." if is_annotation else f"{name}: Any"
 

@@ -102,6 +102,8 @@ def k(a: tg.array2d[float], b: tg.array[tg.vec3, Literal[2]], c: tg.array, d: tg
         tg.print(f(1.0), tg.fast.exp2(1.0), tg.vec3(1.0), tg.PI, d[0])
     for _ in tg.range(3):
         b[0, 0] += tg.vec3(1.0)
+    for row in range(tg.int64(2), c.shape[0]):
+        b[row, 0] = tg.vec3(1.0)
 
 def g(t: tg.tile[float, 16, 16]):
     return t + 1.0

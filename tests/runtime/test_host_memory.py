@@ -59,8 +59,8 @@ def test_the_oldest_blocks_are_unmapped_beyond_the_maximum() -> None:
 
 
 def test_blocks_larger_than_the_maximum_are_not_kept() -> None:
-    blocks = KeptBlocks(MIN_BYTES)
-    blocks.allocate(2 * MIN_BYTES)
+    blocks = KeptBlocks(HUGE_PAGE)
+    blocks.allocate(2 * HUGE_PAGE)
     assert blocks.bytes == 0
 
 
@@ -68,16 +68,16 @@ def test_kept_blocks_are_unmapped_if_memory_is_short(monkeypatch: pytest.MonkeyP
     blocks, mapping = KeptBlocks(1 << 30), host_memory.Mapping
 
     def limited(size: int) -> Any:
-        if blocks.bytes or size > 4 * MIN_BYTES:
+        if blocks.bytes or size > 4 * HUGE_PAGE:
             raise OSError("not enough memory")
         return mapping(size)
 
     blocks.allocate(MIN_BYTES)
-    assert blocks.bytes == MIN_BYTES
+    assert blocks.bytes == block_size(MIN_BYTES)
     monkeypatch.setattr(host_memory, "Mapping", limited)
-    assert blocks.allocate(2 * MIN_BYTES).size == 2 * MIN_BYTES and blocks.bytes == 0
+    assert blocks.allocate(2 * HUGE_PAGE).size == 2 * HUGE_PAGE and blocks.bytes == 0
     with pytest.raises(MemoryError):
-        blocks.allocate(8 * MIN_BYTES)
+        blocks.allocate(8 * HUGE_PAGE)
 
 
 def test_arrays_beyond_the_address_space_raise_memory_errors() -> None:
@@ -110,7 +110,7 @@ def test_threads_never_get_the_same_block() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and blocks.bytes <= 4 * MIN_BYTES
+    assert not wrong and blocks.bytes <= 4 * HUGE_PAGE
 
 
 def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent() -> None:

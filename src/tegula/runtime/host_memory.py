@@ -18,8 +18,8 @@ import numpy as np
 
 HUGE_PAGE = 2 << 20
 """The alignment and the minimum granularity of blocks in bytes."""
-MIN_BYTES = 4 << 20
-"""The minimum size of a block in bytes. The C library reuses the memory of smaller arrays."""
+MIN_BYTES = HUGE_PAGE // 2
+"""The minimum size in bytes of an array in a block. Smaller arrays would need less than half of the block."""
 KEPT_FRACTION = 1 / 8
 """The maximum size of all kept blocks, as a fraction of the memory of the machine."""
 _STEPS = 8

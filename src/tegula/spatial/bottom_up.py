@@ -18,8 +18,8 @@ from tegula.stdlib.geometry.layout import WIDTH
 
 MERGE_THREADS = 16
 """The number of threads that merge clusters."""
-BYTES_PER_BOX = 216
-"""The approximate size in bytes of the memory of a build for each box."""
+BASE_BYTES, BYTES_PER_BOX = 3 << 19, 216
+"""The approximate size in bytes of the memory of a build: of a small build, and for each box."""
 MAX_IDLE = 1 << 27
 """The maximum size in bytes of memory that is not freed after a build."""
 _idle: list[BottomUp] = []
@@ -31,7 +31,7 @@ class BottomUp:
 
     def __init__(self, count: int, leaf: int) -> None:
         self.size = count, leaf
-        memory = MemoryBlock(BYTES_PER_BOX * count)
+        memory = MemoryBlock(BASE_BYTES + BYTES_PER_BOX * count)
         self.boxes = new_boxes(count, memory)
         """The boxes of the items, which are written before the build."""
         self._sort = CurveSort(self.boxes, memory)
