@@ -113,6 +113,13 @@ def test_threads_never_get_the_same_block() -> None:
     assert not wrong and blocks.bytes <= 4 * HUGE_PAGE
 
 
+def run(text: str) -> str:
+    """The output of a program."""
+    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent() -> None:
     text = (
         "import os, signal\n"
@@ -125,5 +132,52 @@ def test_a_forked_process_does_not_wait_for_a_lock_of_its_parent() -> None:
         "    os._exit(7)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    result = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert result.stdout == "7\n", result.stderr
+    assert run(text) == "7\n"
+
+
+def test_a_forked_process_uses_the_memory_of_its_parents_arrays_again() -> None:
+    text = (
+        "import os\n"
+        "import tegula as tg\n"
+        "a, b, freed = (tg.full(1 << 20, 1.0 + k) for k in range(3))\n"
+        "start = b.ptr\n"
+        "del freed\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    del b\n"
+        "    c = tg.full(1 << 20, 4.0)\n"
+        "    os._exit(7 if c.ptr == start and (a.numpy() == 1.0).all() else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), b.numpy().max())\n"
+    )
+    assert run(text) == "7 2.0\n"
+
+
+def test_kept_blocks_leave_room_for_other_memory_within_the_limits_of_a_process() -> None:
+    text = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "import numpy as np\n"
+        "import tegula as tg\n"
+        "arrays = [tg.empty(100 << 20, dtype=tg.uint8) for _ in range(20)]\n"
+        "del arrays\n"
+        "print(np.empty(2 << 30, np.uint8).size, tg.empty(2 << 30, dtype=tg.uint8).size)\n"
+    )
+    assert run(text) == f"{2 << 30} {2 << 30}\n"
+
+
+@pytest.mark.parametrize("misaligned", [False, True])
+def test_mappings_are_aligned_on_systems_that_align_small_pages_alone(
+    monkeypatch: pytest.MonkeyPatch, misaligned: bool
+) -> None:
+    new_pages, sizes = host_memory._new_pages, list[int]()
+
+    def counted(size: int) -> Any:
+        sizes.append(size)
+        pages, start = new_pages(size)
+        return pages, start + 4096 if misaligned and len(sizes) == 1 else start
+
+    monkeypatch.setattr(host_memory, "_new_pages", counted)
+    mapping = host_memory.Mapping(HUGE_PAGE)
+    assert mapping.address % HUGE_PAGE == 0
+    assert sizes[0] == HUGE_PAGE and (sizes[-1] == 2 * HUGE_PAGE or not misaligned)
+    np.asarray(host_memory._Block(mapping, KeptBlocks(0)))[:] = 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import resource
 import threading
 from collections import deque
 from contextlib import suppress
@@ -21,7 +22,7 @@ HUGE_PAGE = 2 << 20
 MIN_BYTES = HUGE_PAGE // 2
 """The minimum size in bytes of an array in a block. Smaller arrays would need less than half of the block."""
 KEPT_FRACTION = 1 / 8
-"""The maximum size of all kept blocks, as a fraction of the memory of the machine."""
+"""The maximum size of all kept blocks, as a fraction of the memory that this process may use."""
 _STEPS = 8
 """The number of block sizes between a power of two and the next."""
 
@@ -31,8 +32,10 @@ class Mapping:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._pages = mmap.mmap(-1, size + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        self._pages, start = _new_pages(size)
+        if start % HUGE_PAGE:
+            # Before Linux 6.7 pages have the alignment of small pages.
+            self._pages, start = _new_pages(size + HUGE_PAGE)
         self._offset = -start % HUGE_PAGE
         self.address = start + self._offset
         self.advise("MADV_HUGEPAGE")
@@ -45,6 +48,12 @@ class Mapping:
         # Advice that is refused changes only the speed.
         with suppress(OSError):
             self._pages.madvise(number, self._offset, self.size)
+
+
+def _new_pages(size: int) -> tuple[mmap.mmap, int]:
+    """New pages and their address."""
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return pages, ctypes.addressof(ctypes.c_char.from_buffer(pages))
 
 
 class _Block:
@@ -68,6 +77,11 @@ class KeptBlocks:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
+        self.start()
+
+    def start(self) -> None:
+        """Begin without kept blocks and with a new lock, as a forked process does: another thread of its parent may
+        have held the lock."""
         self.bytes = 0
         """The number of kept bytes."""
         self._freed: deque[Mapping] = deque()
@@ -136,18 +150,13 @@ def block_size(size: int) -> int:
     return -(-size // step) * step
 
 
-def _machine_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _usable_bytes() -> int:
+    """The memory of the machine, or the limit of this process if that is lower."""
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([machine, *(limit for limit in limits if limit != resource.RLIM_INFINITY)])
 
 
-kept_blocks = KeptBlocks(int(_machine_bytes() * KEPT_FRACTION))
+kept_blocks = KeptBlocks(int(_usable_bytes() * KEPT_FRACTION))
 """The blocks of this process."""
-
-
-def _start_in_child() -> None:
-    """Give a forked process blocks of its own: another thread may have held the lock."""
-    global kept_blocks
-    kept_blocks = KeptBlocks(kept_blocks.max_bytes)
-
-
-os.register_at_fork(after_in_child=_start_in_child)
+os.register_at_fork(after_in_child=kept_blocks.start)
