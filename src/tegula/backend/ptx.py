@@ -106,9 +106,12 @@ def fill_multiprocessor(
     resident = min(max_blocks, REGISTERS // (-(-cubin.registers // 8) * 8 * threads))
     if cubin.spill_bytes:
         # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
-        fits = cubin.registers < MAX_REGISTERS and resident > 0
-        limited = _for_blocks(ptx, arch, resident, threads, configured) if fits else cubin
-        return cubin if limited.spill_bytes else limited
+        counts = (resident, resident - 1, resident * 3 // 4) if cubin.registers < MAX_REGISTERS else ()
+        for blocks in dict.fromkeys(n for n in counts if n > 0):
+            limited = _for_blocks(ptx, arch, blocks, threads, configured)
+            if not limited.spill_bytes:
+                return limited
+        return cubin
     tried_registers = int(cubin.registers * MIN_FRACTION)
     for blocks in (max_blocks, (resident + max_blocks) // 2, resident + 1):
         if blocks <= resident or blocks > max_blocks:

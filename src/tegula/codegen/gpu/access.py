@@ -3,13 +3,14 @@ shared memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from math import prod
 
 from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
 from tegula.codegen.gpu.control import emit_if, run_conditionally, select_branch
+from tegula.codegen.gpu.quotients import pinned
 from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
 from tegula.codegen.storage import ArrayDescriptor, View
@@ -17,6 +18,7 @@ from tegula.codegen.text import memory_type, register_type, vector_of
 from tegula.ir import TileAccess, Value
 from tegula.layout import Layout, blocked
 from tegula.ops.group import AsyncCopy
+from tegula.ops.roles import WARP
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.overlap import array_root
 from tegula.types import DType, ElementType, TileType, components, element_bytes, int32, scalar_of
@@ -532,7 +534,7 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
         types, fill = ["i32"] * (width // packs), ["0"] * (width // packs)
     registers: Registers = []
     moves = [d for d, stride in enumerate(view.strides) if stride]
-    cached_tests: dict[tuple[int, ...], list[str]] = {}
+    loaded: dict[tuple[int, ...], list[str]] = {}
     for r in _first_registers(layout, width):
 
         def act(r: int = r) -> list[str]:
@@ -544,13 +546,16 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
             return vector_load(s, pointer, scalar, width)
 
         is_held, offsets = s.holds(layout, r), layout.register_offsets(r)
+        # The address is valid in all threads if the coordinates that determine the address are in the tile.
+        is_valid = s.within_tile(layout, r, moves)
         coordinates = tuple(offsets[d] for d in moves)
         # Registers of a broadcast dimension are loaded once.
-        parts = cached_tests.get(coordinates) if is_held == "true" else None
+        parts = loaded.get(coordinates) if is_valid else None
         if parts is None:
-            parts = run_conditionally(s, is_held, types, act, fill)
-        if is_held == "true":
-            cached_tests[coordinates] = parts
+            parts = run_conditionally(s, "true" if is_valid else is_held, types, act, fill)
+        if is_valid:
+            loaded[coordinates] = parts
+            parts = _or_fill(s, is_held, types, parts, fill)
         if packs:
             parts = unpacked(s, parts, scalar)
         registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
@@ -566,6 +571,16 @@ def buffer_store(
         registers = [
             _or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(registers)
         ]
+
+    every_dim = range(len(layout.shape))
+    if (
+        layout.register_count > 1
+        and s.threads == WARP
+        and not all(s.within_tile(layout, r, every_dim) for r in range(layout.register_count))
+    ):
+        # The branch around the store skips no warp; computations sunk into the branch would only keep operands alive.
+        t = register_type(scalar_of(view.dtype), 1)
+        registers = [tuple(pinned(s.code, x, t) for x in parts) for parts in registers]
 
     def store_full() -> None:
         for r in _first_registers(layout, width):
@@ -583,13 +598,19 @@ def buffer_store(
 
 
 def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Components:
+    types = [register_type(scalar_of(dtype), 1)] * len(parts)
+    return tuple(_or_fill(s, ok, types, parts, zeros(dtype)))
+
+
+def _or_fill(
+    s: GpuState, ok: str, types: Sequence[str], parts: Sequence[str], fill: Sequence[str]
+) -> list[str]:
+    """`parts` where `ok` holds, else `fill`."""
     if ok == "true":
-        return parts
-    t = register_type(scalar_of(dtype), 1)
-    return tuple(
-        s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
-        for x, zero in zip(parts, zeros(dtype), strict=True)
-    )
+        return [*parts]
+    return [
+        s.code.emit(f"select i1 {ok}, {t} {x}, {t} {y}") for t, x, y in zip(types, parts, fill, strict=True)
+    ]
 
 
 def _shared_width(view: View, layout: Layout) -> int:

@@ -25,7 +25,8 @@ MIN_NORMAL = 2.0**-126
 """The smallest normal float32."""
 MIN_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 """The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
-
+PINNED_TYPES = {"float": ("i32", "r"), "double": ("i64", "l")}
+"""The LLVM types of numbers that can be pinned, with the type of their bits and the constraint of an operand."""
 
 Rolled = Callable[[], str]
 """A function that returns the metadata of a loop that is not unrolled."""
@@ -104,12 +105,14 @@ def _scalarised(
 
 def pinned(code: Code, x: str, type: str) -> str:
     """A number whose computation is pinned to this point. LLVM would sink computations that use quotients below the
-    branches of all other quotients, which increases register pressure."""
-    if type != "float":
+    branches of all other quotients, and computations of elements that are stored into the branch around the store,
+    which increases register pressure. Numbers of other types than float32 and float64 are not pinned."""
+    if type not in PINNED_TYPES:
         return x
-    bits = code.emit(f"bitcast float {x} to i32")
-    bits = code.emit(f'call i32 asm sideeffect "", "=r,0"(i32 {bits})')
-    return code.emit(f"bitcast i32 {bits} to float")
+    bits_type, constraint = PINNED_TYPES[type]
+    bits = code.emit(f"bitcast {type} {x} to {bits_type}")
+    bits = code.emit(f'call {bits_type} asm sideeffect "", "={constraint},0"({bits_type} {bits})')
+    return code.emit(f"bitcast {bits_type} {bits} to {type}")
 
 
 def _root(code: Code, operands: Sequence[str], fast: str) -> str:

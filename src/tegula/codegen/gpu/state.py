@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -222,6 +222,11 @@ class GpuState(State):
         """The coordinates of the element in a register."""
         pairs = zip(self.base(layout), layout.register_offsets(register), strict=True)
         return [self.memory.add(a, str(b)) for a, b in pairs]
+
+    def within_tile(self, layout: Layout, register: int, dims: Iterable[int]) -> bool:
+        """Whether the coordinates of the element in a register along `dims` are within the tile in all threads."""
+        offsets = layout.register_offsets(register)
+        return all(self._max_coordinate(layout, d, offsets[d]) < layout.shape[d] for d in dims)
 
     def holds(self, layout: Layout, register: int, over_lanes: bool = False) -> str:
         """Whether a register holds an element of the tile, i1 or "true". `over_lanes`: whether the last dimension is

@@ -1,0 +1,115 @@
+"""Linear algebra of small matrices compiled for GPUs as the host functions launch it: no spills, and no barrier of the
+block in blocks of one warp, whatever the size of the matrix."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import assemble, lower_to_llvm
+from simt import run_together
+
+import tegula as tg
+from tegula.backend.llvm import compile_ptx
+from tegula.codegen.gpu import GpuCode
+from tegula.runtime.library import library
+from tegula.runtime.over_batches import ArrayKey, BatchedKernel, _batched_kernel
+
+WARP, BATCH = 32, 5
+SIZES = (17, 31, 24, 33, 48, 64, 12, 15, 7, 3, 1)
+
+
+def matrix_shapes(function: str, n: int, columns: int) -> list[tuple[int, ...]]:
+    """The shapes of the matrix and, if the function takes one, of the right-hand side."""
+    rows = n + 4 if function == "tile_lstsq" else n
+    right = (rows, columns) if columns else (rows,)
+    return [(rows, n), right] if function.endswith(("solve", "lstsq")) else [(n, n)]
+
+
+def kernel_on_gpu(
+    function: str, shapes: list[tuple[int, ...]], dtype: Any = tg.float32, **constants: Any
+) -> BatchedKernel:
+    """The kernel and the launch of a host function for arrays on a GPU."""
+    f = library()[function]
+    defaults = {
+        p.name: p.default for p in f.definition.parameters if p.default is not inspect.Parameter.empty
+    }
+    names = [p.name for p in f.definition.parameters if p.name not in defaults]
+    keys = tuple(
+        (name, ArrayKey(dtype, (BATCH, *shape), True)) for name, shape in zip(names, shapes, strict=True)
+    )
+    values = tuple((key, x, type(x)) for key, x in {**defaults, **constants}.items())
+    return _batched_kernel(f, len(f.variants), function, keys, values)
+
+
+def lower(
+    batched: BatchedKernel, shapes: list[tuple[int, ...]], dtype: Any = tg.float32
+) -> tuple[GpuCode, list[Any]]:
+    """The code of a launch, and its arrays."""
+    arrays = [tg.zeros((BATCH, *shape), dtype=dtype) for shape in shapes]
+    arrays += [tg.zeros(shape, dtype=kind) for shape, kind in batched.results]
+    return lower_to_llvm(batched.kernel, arrays, (BATCH,), batched.block_dim), arrays
+
+
+CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
+    "lower Cholesky": ("tile_cholesky", False, {"fill_mode": "lower"}),
+    "upper Cholesky": ("tile_cholesky", False, {"fill_mode": "upper"}),
+    "Cholesky solution": ("tile_cholesky_solve", False, {}),
+    "Cholesky solutions": ("tile_cholesky_solve", True, {}),
+    "lower solution": ("tile_lower_solve", False, {}),
+    "lower solutions": ("tile_lower_solve", True, {}),
+    "upper solutions": ("tile_upper_solve", True, {}),
+    "LU": ("tile_lu", False, {}),
+    "solution": ("tile_solve", False, {}),
+    "solutions": ("tile_solve", True, {}),
+    "inverse": ("tile_inverse", False, {}),
+    "determinant": ("tile_determinant", False, {}),
+    "logarithm of the determinant": ("tile_slogdet", False, {}),
+    "QR": ("tile_qr", False, {}),
+    "least squares": ("tile_lstsq", False, {}),
+    "eigenvectors": ("tile_eigh", False, {}),
+    "singular vectors": ("tile_svd", False, {}),
+}
+"""Function, whether the right-hand side is a square matrix instead of a vector, and constants."""
+
+
+@pytest.mark.slow(every=7)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", CASES)
+def test_no_size_of_a_matrix_spills_registers(name: str, n: int) -> None:
+    function, has_matrix, constants = CASES[name]
+    shapes = matrix_shapes(function, n, n if has_matrix else 0)
+    batched = kernel_on_gpu(function, shapes, **constants)
+    text, cubin = assemble(lower(batched, shapes)[0])
+    assert not cubin.spill_bytes, f"{cubin.spill_bytes} bytes"
+    assert batched.block_dim > WARP or "bar.sync" not in text
+
+
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float64])
+def test_reads_of_lines_that_all_threads_share_need_no_branch(dtype: Any) -> None:
+    """The column of a step is read by all threads, also by the 12 threads without a column of the right-hand side."""
+    shapes = matrix_shapes("tile_lower_solve", 20, 20)
+    code, _ = lower(kernel_on_gpu("tile_lower_solve", shapes, dtype), shapes, dtype)
+    text = compile_ptx(code.text, "sm_90a")
+    assert text.count("ld.shared") > 100
+    # Loads and stores of arrays branch for each row or column, and each step for the store of a column.
+    assert len(re.findall(r"\bbra\b", text)) <= 8 * 20
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(5, np.float32), pytest.param(17, np.float64, marks=pytest.mark.slow)]
+)
+def test_solutions_of_many_right_hand_sides_match_numpy(n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(n)
+    shapes = matrix_shapes("tile_lower_solve", n, 17)
+    batched = kernel_on_gpu("tile_lower_solve", shapes, tg.array(np.zeros(1, dtype)).dtype)
+    code, arrays = lower(batched, shapes, tg.array(np.zeros(1, dtype)).dtype)
+    matrices = np.tril(rng.uniform(-1, 1, (BATCH, n, n))) + 2 * np.eye(n)
+    right = rng.uniform(-1, 1, (BATCH, n, 17))
+    arrays[:2] = [tg.array(matrices.astype(dtype)), tg.array(right.astype(dtype))]
+    run_together(code, batched.kernel, arrays, (BATCH, WARP), -(-BATCH // code.per_warp))
+    np.testing.assert_allclose(arrays[2].numpy(), np.linalg.solve(matrices, right), rtol=1e-4, atol=1e-5)
