@@ -184,7 +184,7 @@ def binary_tree() -> tuple[np.ndarray, np.ndarray]:
     points, faces = scene()
     corners = points[faces]
     lower, upper = (tg.array(x, dtype=tg.vec3, device="cpu") for x in (corners.min(1), corners.max(1)))
-    boxes = new_boxes(len(faces), MemoryBlock(0))
+    boxes = new_boxes(len(faces), MemoryBlock())
     measure(BOUND_BOXES, [lower, upper], boxes)
     result = TopDown(boxes, None, LEAF, SAH, max_cluster=1)
     r = result.ranges

@@ -91,11 +91,17 @@ class RepeatedLaunch:
     def _launch(self, dim: int, kernel: Kernel, args: Sequence[Any], packed: list[tuple[int, bytes]]) -> None:
         """Run the kernel with packed arguments, each with the number of its specialisation."""
         launch_plan = plan((dim,), 1)
-        key = (kernel, launch_plan.launch_id, launch_plan.grid, config.code, *[id for id, _ in packed])
+        key = (
+            kernel,
+            launch_plan.launch_id,
+            launch_plan.grid,
+            config.code,
+            *[number for number, _ in packed],
+        )
         compiled = self._forms.get(key)
         if compiled is None:
             form = resolve(kernel, launch_plan, tuple(args))[0]
             assert isinstance(form, Compiled), "the arguments are on the CPU"
             compiled = self._forms[key] = form
-        data = b"".join([data for _, data in packed]) + launch_plan.packed
-        compiled.launch(launch_plan.blocks, data, args, None, False)
+        argument_bytes = b"".join([data for _, data in packed]) + launch_plan.packed
+        compiled.launch(launch_plan.blocks, argument_bytes, args, None, False)

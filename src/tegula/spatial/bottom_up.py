@@ -68,15 +68,12 @@ class BottomUp:
 @contextmanager
 def bottom_up(count: int, leaf: int) -> Iterator[BottomUp]:
     """The builder of a hierarchy, which no other build uses within the context."""
-    builder = None
-    if _idle:
-        try:
-            builder = _idle.pop()
-        except IndexError:
-            # Another thread has taken the memory.
-            builder = None
+    try:
+        builder = _idle.pop()
+    except IndexError:
+        builder = None
     if builder is None or builder.size != (count, leaf):
-        # The memory of the last build is freed first.
+        # The memory of the last build is freed before new memory is allocated.
         del builder
         builder = BottomUp(count, leaf)
     yield builder

@@ -16,14 +16,13 @@ from tegula.stdlib.geometry.layout import (
     UPPER,
     WIDTH,
 )
-from tegula.types import VecType, float32
+from tegula.types import VecType, float32, int32
 
 NODE = NODE_BYTES // 4
 """The size of a node in 32-bit words."""
 CHILD_WORD, COUNT_WORD, PARENT_WORD, MIDDLE_WORD = CHILDREN // 4, COUNTS // 4, PARENT // 4, MIDDLE // 4
 UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
-EIGHT_FLOATS, EIGHT = tg.vector(WIDTH, float), tg.vector(WIDTH, int)
-VEC8 = VecType(WIDTH, float32)
+VEC8, EIGHT = VecType(WIDTH, float32), VecType(WIDTH, int32)
 lang: Any = tg
 """The language with its internal functions."""
 NONE = (1 << 31) - 1
@@ -85,8 +84,8 @@ def level_begin(counts: tg.array1d[int], level: int):
 
 @tg.func
 def level_range(counts: tg.array1d[int], level: int, begin: int, size: int):
-    """The first node of a level and the number of its nodes: `begin` and `size`, or if `begin` is 0 as the numbers of
-    nodes of all levels say."""
+    """The first node of a level and the number of its nodes: `begin` and `size`, or, if `begin` is 0, computed from the
+    numbers of nodes of all levels."""
     first, count = begin, size
     if begin == 0:
         first, count = tg.uniform(level_begin(counts, level)), tg.uniform(counts[level])

@@ -45,7 +45,6 @@ SUBTREE_TASKS = 16
 """The approximate number of subtrees that threads of a top-down build split in parallel."""
 SUBTREES, SUBTREE_ITEMS = 64, 4096
 """The minimum number of subtrees that CPU threads write and refit, and the maximum mean number of their items."""
-
 MAX_LEVEL_NODES = 1 << 20
 """A number of nodes that no level reaches, for hierarchies that one thread writes."""
 
@@ -121,7 +120,7 @@ class TopDown:
         max_cluster: int = CLUSTER,
     ) -> None:
         self.boxes, self.count = item_boxes.boxes, len(item_boxes.boxes)
-        sort = CurveSort(item_boxes, MemoryBlock(0))
+        sort = CurveSort(item_boxes, MemoryBlock())
         sort.run()
         self.keys, self.ids = sort.keys, sort.ids
         if groups is not None:
@@ -146,7 +145,7 @@ class TopDown:
             fixed = tg.zeros(count, dtype=int, device="cpu")
             fixed.numpy()[self.roots] = 1
             groups = Groups(self.keys_of_groups, self.roots, fixed)
-        items = new_items(self.order, MemoryBlock(0))
+        items = new_items(self.order, MemoryBlock())
         return BinaryBuild(tree, self.order, items, tg.zeros((1, 1), VEC8, "cpu"), groups)
 
     def _find_clusters(self, groups: array | None, max_boxes: int) -> np.ndarray:

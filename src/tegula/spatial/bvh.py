@@ -215,11 +215,11 @@ class Bvh(Structure):
                     self._write_build(build, count)
                     return
         # Top-down builds limit the depth.
-        boxes = new_boxes(count, MemoryBlock(BOX_BYTES * count))
+        boxes = new_boxes(count, MemoryBlock())
         self._measure(boxes)
         max_unsplit = self.leaf_size * WIDTH
         binary = TopDown(boxes, groups, max_unsplit, CONSTRUCTORS[self._constructor]).binary()
-        build = WideBuilder(binary, self.leaf_size, MemoryBlock(0)).run()
+        build = WideBuilder(binary, self.leaf_size, MemoryBlock()).run()
         if build is None:
             what = f"the hierarchy has more than {LEVELS} levels"
             raise LaunchError(what, "build it with constructor='lbvh', or with fewer groups")
@@ -252,14 +252,9 @@ class Bvh(Structure):
         """Write nodes and items by a kernel, from the arrays that items are computed from."""
         assert self.nodes is not None
         items = len(self._items) - self.node_limit
-        args = [self._node_rows, self._items, items, min(self.leaf_size, ANY)]
-        placement = [
-            build.records,
-            build.shifts,
-            view_of(self.node_words, EIGHT),
-            sum(build.level_sizes[: build.top]),
-        ]
-        kernel.run_in_order([self._above, 1], [*sources, *args, self._subtrees, *placement])
+        args = [self._node_rows, self._items, items, min(self.leaf_size, ANY), self._subtrees]
+        rows, top = view_of(self.node_words, EIGHT), sum(build.level_sizes[: build.top])
+        kernel.run_in_order([self._above, 1], [*sources, *args, build.records, build.shifts, rows, top])
 
     def _measure(self, boxes: HostBoxes) -> None:
         """Write the boxes of the items on the CPU."""
@@ -318,7 +313,7 @@ class Bvh(Structure):
         if self._buckets is None or is_recorded(self.device):
             self._launch(write, even, [*sources, self._positions, self._halves, 0])
         else:
-            # The records are in the memory of nodes after those that there are.
+            # The records are in the memory for nodes, after the last node.
             records, base = self._node_halves, WIDTH * self.node_limit - inner
             self._launch(write, even, [*sources, self._buckets.records, records, base])
             self._launch(gather_items, even, [records, base, self._buckets.sources, self._halves])

@@ -19,9 +19,9 @@ SPARE_BYTES = 16 * ALIGNMENT
 
 class MemoryBlock:
     """A block of memory of `size` bytes, from which arrays are taken one after the other. The arrays keep the block
-    alive. On a GPU each array has memory of its own."""
+    alive. Without a size, and on a GPU, each array has memory of its own."""
 
-    def __init__(self, size: int, device: Device = CPU) -> None:
+    def __init__(self, size: int = 0, device: Device = CPU) -> None:
         self.device = device
         self._memory = allocate((size if device.is_cpu else 0,), uint8)
         self._next = 0

@@ -225,9 +225,12 @@ class _Faces(Bvh):
         self.points, self.indices = points, indices
         memory = MemoryBlock(4 * (TRIANGLE + 3) * faces + SPARE_BYTES, device)
         self._rows = memory.empty(faces * TRIANGLE // 4, tg.vec4)
+        """The memory of `triangles`: three rows of four floats for each face."""
         self._ordered = memory.empty(len(indices), tg.int32) if device.is_cpu else indices
+        """On a CPU memory for the vertex indices in the order of the items."""
         self.triangles = view_as(self._rows, float32)
         self._windows = self._rows
+        """The rows as kernels write them: on a CPU the eight floats from each row on."""
         if device.is_cpu and faces:
             windows = self._rows.size - 1
             self._windows = array(ptr=self._rows.ptr, dtype=VEC8, shape=windows, strides=16, device="cpu")
@@ -254,15 +257,9 @@ class _Faces(Bvh):
 
     def _write_built(self, build: WideBuild) -> None:
         self._vertices = self._ordered
-        args = [
-            self.points.ptr,
-            self.indices.ptr,
-            self._windows,
-            self.groups,
-            build.order,
-            self.indices,
-        ]
-        self._write_by(BUILD_FACES, [*args, self._vertices], build)
+        addresses = [self.points.ptr, self.indices.ptr]
+        arrays = [self._windows, self.groups, build.order, self.indices, self._vertices]
+        self._write_by(BUILD_FACES, [*addresses, *arrays], build)
 
     def _allocate(self, nodes: int, items: int) -> None:
         super()._allocate(nodes, items)

@@ -18,7 +18,7 @@ from tegula.spatial.digits import (
     running_sums,
     write_first_positions,
 )
-from tegula.spatial.memory import MemoryBlock
+from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.stdlib.geometry.layout import WIDTH
 
 BUCKET_BITS = 11
@@ -130,14 +130,14 @@ class CellSort:
         self.buckets = -(-cells >> self.shift)
         self._vectors_per_row = -(-self.buckets // WIDTH) + ROW_PADDING
         row = 4 * WIDTH * self._vectors_per_row
-        self._memory = MemoryBlock(16 * capacity + (2 * MAX_CHUNKS + 1) * row + 1024)
-        self.cells = self._memory.empty(capacity, tg.uint32)
+        memory = MemoryBlock(16 * capacity + (2 * MAX_CHUNKS + 1) * row + SPARE_BYTES)
+        self.cells = memory.empty(capacity, tg.uint32)
         """The cells of the points to sort."""
-        self.points = self._memory.empty(capacity, tg.uint64)
-        self.ids = self._memory.empty(capacity, tg.int32)
+        self.points = memory.empty(capacity, tg.uint64)
+        self.ids = memory.empty(capacity, tg.int32)
         """The sorted indices of the points."""
-        self._tables = [self._memory.empty((MAX_CHUNKS, row // 4), tg.int32) for _ in range(2)]
-        self._begins = self._memory.empty(row // 4, tg.int32)
+        self._tables = [memory.empty((MAX_CHUNKS, row // 4), tg.int32) for _ in range(2)]
+        self._begins = memory.empty(row // 4, tg.int32)
         self._vectors = array(ptr=starts.ptr, dtype=EIGHT, shape=starts.size // WIDTH, device="cpu")
         self._count, self._launches = -1, []
 

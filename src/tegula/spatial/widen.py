@@ -12,7 +12,6 @@ import tegula as tg
 from tegula.spatial.agglomerate import BinaryTree
 from tegula.spatial.boxes import (
     EIGHT,
-    EIGHT_FLOATS,
     VEC8,
     area,
     first_half,
@@ -27,20 +26,16 @@ ALL = (1 << 31) - 1
 RECORD = 2
 """The number of vectors of a record: the children as in a node, except that the child nodes are 1 plus their records;
 and the words of the numbers of items of leaves."""
-
-
 NODE, START, SIZE, CUT, SLOT, HOLDER = range(6)
 """The rows with the binary node of each child of a node, its first item, its number of items, 1 for a leaf that is a
 part of a binary node, and its slot; and with the child in each slot, -1 for a missing child."""
 SOURCE, BEGIN, PARENT, BASE = range(4)
 """The rows with the binary node of each record, its first item and the record of its parent; and with the first record
 of each subtree."""
-
-AHEAD = 2
-"""The number of records by which the CPU fetches binary nodes in advance."""
-
 STACK, ORDER, CLUSTERS = range(3)
 """The rows of `Records.stack`."""
+AHEAD = 2
+"""The number of records by which the CPU fetches binary nodes in advance."""
 
 
 @tg.struct
@@ -228,7 +223,7 @@ def open_children(
 
 
 @tg.func
-def sortable(x: EIGHT_FLOATS):
+def sortable(x: VEC8):
     """Integers in the order of floats, whose lowest three bits are the component."""
     bits = tg.bitcast(x, int)
     ordered = bits ^ ((bits >> EIGHT(31)) & EIGHT(ALL))
