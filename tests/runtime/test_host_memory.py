@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,28 @@ def test_a_new_array_takes_the_memory_of_a_freed_one() -> None:
     assert b.ptr == start and not b.numpy().any()
 
 
-def test_memory_is_kept_only_after_all_views_are_freed() -> None:
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a.numpy()[5:],
+        lambda a: a[5:],
+        lambda a: a.view(tg.int32),
+        lambda a: a.reshape((2, ELEMENTS // 2)).transpose(),
+        lambda a: tg.array(a.numpy(), copy=False),
+        lambda a: tg.indexedarray(a, [[1, 0]]),
+        np.from_dlpack,
+        tg.to_dlpack,
+        lambda a: memoryview(a.numpy()),
+    ],
+    ids=["numpy", "slice", "dtype", "transposed", "array", "indexed", "dlpack", "capsule", "buffer"],
+)
+def test_memory_is_used_again_only_after_all_views_are_freed(view: Callable[[tg.array], Any]) -> None:
     a = tg.full(ELEMENTS, 3.0)
-    view = a.numpy()[5:]
+    start, kept_view = a.ptr, view(a)
     del a
-    tg.zeros(ELEMENTS)
-    assert (view == 3.0).all()
+    assert tg.zeros(ELEMENTS).ptr != start
+    del kept_view
+    assert tg.zeros(ELEMENTS).ptr == start
 
 
 def test_blocks_are_aligned_and_at_most_an_eighth_larger_than_requested() -> None:
@@ -110,7 +127,8 @@ def test_threads_never_get_the_same_block() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and blocks.bytes <= 4 * HUGE_PAGE
+    # A thread allocates its next block before the last one is freed.
+    assert not wrong and blocks.bytes <= 8 * HUGE_PAGE
 
 
 def run(text: str) -> str:
