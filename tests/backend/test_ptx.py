@@ -227,6 +227,21 @@ def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
     assert (cubin.registers, cubin.spill_bytes) == (108, 0)
 
 
+@pytest.mark.parametrize(("max_threads", "expected"), [("32, 2", (176, 0)), ("64", (168, 16))])
+def test_only_blocks_of_one_warp_get_more_registers_to_avoid_spills(
+    max_threads: str, expected: tuple[int, int], tmp_path: Path
+) -> None:
+    """With a ptxas that spills with less than 176 registers. Other CTAs would have fewer resident warps."""
+    ptxas = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers=168; spilled=16\n'
+        'grep -q "maxnreg 176" "$3" && registers=176 && spilled=0\n'
+        'echo "$spilled bytes spill stores, 0 bytes spill loads" >&2; echo "Used $registers registers" >&2',
+    )
+    cubin = compile_for_occupancy(f".maxntid {max_threads}\n", "sm_90a", 64, configured=ptxas)
+    assert (cubin.registers, cubin.spill_bytes) == expected
+
+
 @pytest.mark.parametrize(
     ("registers", "shared_bytes", "spilled"), [(64, 0, 0), (32, 50 << 10, 0), (255, 0, 8)]
 )

@@ -26,6 +26,8 @@ REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the maximum number of CTAs of an SM."""
 MAX_REGISTERS = 255
 """The maximum number of registers of a thread."""
+REGISTER_STEP = 8
+"""The step in which the hardware allocates registers of a thread."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
 MIN_FRACTION = 0.6
@@ -99,19 +101,21 @@ def fill_multiprocessor(
 
     Memory-bound kernels gain from occupancy. The maximum number of CTAs is tried first, then the mean of the current
     and the maximum number, then one more CTA. A number is skipped if a thread would have less than `MIN_FRACTION` of
-    the registers that ptxas chose, or as many registers as in a previous attempt."""
+    the registers that ptxas chose, or as many registers as in a previous attempt. Code that spills is reassembled for
+    the current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which
+    costs few resident warps because launches choose the number of warps of a CTA."""
     if cubin.is_ptx:
         return cubin
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     resident = min(max_blocks, REGISTERS // (-(-cubin.registers // 8) * 8 * threads))
     if cubin.spill_bytes:
         # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
-        counts = (resident, resident - 1, resident * 3 // 4) if cubin.registers < MAX_REGISTERS else ()
-        for blocks in dict.fromkeys(n for n in counts if n > 0):
-            limited = _for_blocks(ptx, arch, blocks, threads, configured)
-            if not limited.spill_bytes:
-                return limited
-        return cubin
+        fits = cubin.registers < MAX_REGISTERS and resident > 0
+        limited = _for_blocks(ptx, arch, resident, threads, configured) if fits else cubin
+        more_registers = (cubin.registers // REGISTER_STEP + 1) * REGISTER_STEP
+        if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
+            limited = _with_registers(ptx, arch, more_registers, configured)
+        return cubin if limited.spill_bytes else limited
     tried_registers = int(cubin.registers * MIN_FRACTION)
     for blocks in (max_blocks, (resident + max_blocks) // 2, resident + 1):
         if blocks <= resident or blocks > max_blocks:
@@ -136,6 +140,18 @@ def _for_blocks(ptx: str, arch: str, blocks: int, threads: int, configured: str 
         return f"{declared[0]}.maxnreg {min(REGISTERS // (blocks * threads) // 8 * 8, MAX_REGISTERS)}\n"
 
     return compile_cubin(_MAX_THREADS.sub(limited, ptx, count=1), arch, configured)
+
+
+def _holds_blocks_of_one_warp(ptx: str) -> bool:
+    """Whether the warps of a CTA run separate blocks: the second dimension of the CTA numbers the blocks."""
+    declared = _MAX_THREADS.search(ptx)
+    return declared is not None and "," in declared[1]
+
+
+def _with_registers(ptx: str, arch: str, registers: int, configured: str | None) -> Cubin:
+    """The code of a kernel whose threads have at most `registers` registers."""
+    limit = f"\\g<0>.maxnreg {registers}\n"
+    return compile_cubin(_MAX_THREADS.sub(limit, ptx, count=1), arch, configured)
 
 
 def compile_for_occupancy(
