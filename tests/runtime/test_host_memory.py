@@ -45,7 +45,7 @@ def test_a_new_array_takes_the_memory_of_a_freed_one() -> None:
     ],
     ids=["numpy", "slice", "dtype", "transposed", "array", "indexed", "dlpack", "capsule", "buffer"],
 )
-def test_memory_is_used_again_only_after_all_views_are_freed(view: Callable[[tg.array], Any]) -> None:
+def test_memory_is_used_again_only_after_all_views_are_freed(view: Callable[[Any], Any]) -> None:
     a = tg.full(ELEMENTS, 3.0)
     start, kept_view = a.ptr, view(a)
     del a
