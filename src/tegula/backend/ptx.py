@@ -30,9 +30,10 @@ REGISTER_STEP = 8
 """The step in which the hardware allocates registers of a thread."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
-MIN_FRACTION = 0.6
-"""The minimum register limit with which a kernel is reassembled, as a fraction of the registers that ptxas chooses
-without a limit: every kernel of the compile report spills with less than 0.63 of its registers."""
+LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
+"""Parts of the registers that ptxas chooses without a limit. Of decompositions and transforms that were assembled with
+at least `LIKELY_FRACTION` of their registers 12 of 16 did not spill; with `POSSIBLE_FRACTION` some did not; with less
+than 0.7 all spilled."""
 
 MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
 """In registers per thread: the minimum size of tiles for which the tiles determine the number of resident CTAs, and the
@@ -99,11 +100,11 @@ def fill_multiprocessor(
     """The code reassembled for the maximum number of resident CTAs per SM without register spills. `threads`: the
     threads of a CTA, which may be fewer than the maximum; `shared_bytes`: the shared memory of a CTA.
 
-    Memory-bound kernels gain from occupancy. The maximum number of CTAs is tried first, then the mean of the current
-    and the maximum number, then one more CTA. A number is skipped if a thread would have less than `MIN_FRACTION` of
-    the registers that ptxas chose, or as many registers as in a previous attempt. Code that spills is reassembled for
-    the current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which
-    costs few resident warps because launches choose the number of warps of a CTA."""
+    Memory-bound kernels gain from occupancy. The kernel is reassembled at most once, because ptxas takes longer than
+    the rest of a compile: for the maximum number of CTAs with which a thread has `LIKELY_FRACTION` of the registers
+    that ptxas chose, else for one more CTA if that leaves `POSSIBLE_FRACTION`. Code that spills is reassembled for the
+    current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which costs
+    few resident warps because launches choose the number of warps of a CTA."""
     if cubin.is_ptx:
         return cubin
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
@@ -116,18 +117,26 @@ def fill_multiprocessor(
         if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
             limited = _with_registers(ptx, arch, more_registers, configured)
         return cubin if limited.spill_bytes else limited
-    tried_registers = int(cubin.registers * MIN_FRACTION)
-    for blocks in (max_blocks, (resident + max_blocks) // 2, resident + 1):
-        if blocks <= resident or blocks > max_blocks:
-            break
-        registers = REGISTERS // (blocks * threads) // 8 * 8
-        if registers <= tried_registers:
-            continue
-        tried_registers = registers
-        limited = _for_blocks(ptx, arch, blocks, threads, configured)
-        if not limited.spill_bytes:
-            return limited
-    return cubin
+    blocks = _likely_blocks(cubin.registers, threads, resident, max_blocks)
+    if blocks == resident:
+        return cubin
+    limited = _for_blocks(ptx, arch, blocks, threads, configured)
+    return cubin if limited.spill_bytes else limited
+
+
+def _likely_blocks(registers: int, threads: int, resident: int, max_blocks: int) -> int:
+    """The maximum number of resident CTAs for which a kernel is likely not to spill, `resident` if no number is.
+    `registers`: the registers of a thread with `resident` CTAs."""
+    for blocks in range(max_blocks, resident, -1):
+        fraction = LIKELY_FRACTION if blocks > resident + 1 else POSSIBLE_FRACTION
+        if _registers(blocks, threads) >= registers * fraction:
+            return blocks
+    return resident
+
+
+def _registers(blocks: int, threads: int) -> int:
+    """The registers of a thread with `blocks` resident CTAs of `threads` threads."""
+    return REGISTERS // (blocks * threads) // REGISTER_STEP * REGISTER_STEP
 
 
 def _for_blocks(ptx: str, arch: str, blocks: int, threads: int, configured: str | None) -> Cubin:
@@ -137,7 +146,7 @@ def _for_blocks(ptx: str, arch: str, blocks: int, threads: int, configured: str 
         # `.minnctapersm` counts CTAs of the maximum size.
         if prod(int(n) for n in declared[1].split(",")) == threads:
             return f"{declared[0]}.minnctapersm {blocks}\n"
-        return f"{declared[0]}.maxnreg {min(REGISTERS // (blocks * threads) // 8 * 8, MAX_REGISTERS)}\n"
+        return f"{declared[0]}.maxnreg {min(_registers(blocks, threads), MAX_REGISTERS)}\n"
 
     return compile_cubin(_MAX_THREADS.sub(limited, ptx, count=1), arch, configured)
 
