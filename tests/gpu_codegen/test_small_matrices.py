@@ -113,3 +113,32 @@ def test_solutions_of_many_right_hand_sides_match_numpy(n: int, dtype: Any) -> N
     arrays[:2] = [tg.array(matrices.astype(dtype)), tg.array(right.astype(dtype))]
     run_together(code, batched.kernel, arrays, (BATCH, WARP), -(-BATCH // code.per_warp))
     np.testing.assert_allclose(arrays[2].numpy(), np.linalg.solve(matrices, right), rtol=1e-4, atol=1e-5)
+
+
+@tg.kernel
+def column_limits(a: tg.array3d[float], least: tg.array2d[float], largest: tg.array2d[float]):
+    i = tg.tid()
+    tile = tg.tile_load(a[i], shape=(61, 61))
+    tg.tile_store(least[i], tg.tile_min(tile, axis=0))
+    tg.tile_store(largest[i], tg.tile_max(tile, axis=0))
+
+
+@pytest.mark.machine_code
+@pytest.mark.slow(every=1)
+def test_reductions_of_many_columns_in_two_warps_synchronise_separately() -> None:
+    """A thread reads the partial results of both warps for all columns, 122 numbers for each reduction."""
+    a = np.random.default_rng(1).standard_normal((2, 61, 61)).astype(np.float32)
+    arrays = [tg.array(a), tg.zeros((2, 61)), tg.zeros((2, 61))]
+    code = lower_to_llvm(column_limits, arrays, (2,), 2 * WARP)
+    run_together(code, column_limits, arrays, (2, 2 * WARP), 2)
+    np.testing.assert_array_equal(arrays[1].numpy(), a.min(1))
+    np.testing.assert_array_equal(arrays[2].numpy(), a.max(1))
+    assert not assemble(code)[1].spill_bytes
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.parametrize("n", [45, 59])
+def test_singular_vectors_in_two_warps_spill_no_registers(n: int) -> None:
+    batched = kernel_on_gpu("tile_svd", [(n, n)])
+    assert batched.block_dim == 2 * WARP
+    assert not assemble(lower(batched, [(n, n)])[0])[1].spill_bytes

@@ -19,6 +19,9 @@ from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes, int32
 
+MAX_PARTIAL_REGISTERS = 128
+"""The maximum number of registers for the partial results of reductions that share barriers."""
+
 
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place; new values get layouts too."""
@@ -58,7 +61,7 @@ class _Converter:
             ):
                 self.rows(build, op, tile)
             elif isinstance(op, TileReduce):
-                mergeable = _mergeable(before[k:])
+                mergeable = self.mergeable(before[k:])
                 reduced.update(mergeable)
                 self.reduce(build, mergeable)
             elif isinstance(op, AtomicUpdate) and any(_is_tile(v) and v in self.used for v in op.results):
@@ -209,6 +212,20 @@ class _Converter:
             op.substitute({tile: self.converted(build, tile, coalesced)})
             build.region.append(op)
 
+    def mergeable(self, ops: Sequence[Op]) -> list[TileReduce]:
+        """The consecutive reductions at the start of a list that do not depend on each other's results, as long as the
+        partial results that a thread reads fit its registers."""
+        reductions: list[TileReduce] = []
+        registers = 0
+        for op in ops:
+            if not isinstance(op, TileReduce) or any(o.result in op.operands for o in reductions):
+                break
+            registers += self.layouts[op.tile].parts(op.axis)[1].register_count
+            if reductions and registers > MAX_PARTIAL_REGISTERS:
+                break
+            reductions.append(op)
+        return reductions
+
     def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
         """Reduce in registers and by shuffles; if several warps hold parts of one result, reduce again over the parts.
         The threads synchronise once for consecutive reductions."""
@@ -255,13 +272,3 @@ def _zero(build: Builder) -> Value:
 
 def _is_tile(value: Value) -> bool:
     return isinstance(value.type, TileType)
-
-
-def _mergeable(ops: Sequence[Op]) -> list[TileReduce]:
-    """The consecutive reductions at the start of a list that do not depend on each other's results."""
-    reductions: list[TileReduce] = []
-    for op in ops:
-        if not isinstance(op, TileReduce) or any(o.result in op.operands for o in reductions):
-            break
-        reductions.append(op)
-    return reductions

@@ -27,6 +27,8 @@ MAX_ACCESS_BYTES = 16
 """The maximum size of an access in bytes."""
 MAX_ROW_ADDRESSES = 4
 """The maximum number of rows of an array whose addresses a thread keeps in registers."""
+MAX_SUNK_REGISTERS = 32
+"""The maximum number of registers of a tile with copies whose computation may be sunk into the branch of a store."""
 MAX_DISTANCE = 1 << 30
 """A distance larger than any dimension of a tile."""
 
@@ -572,13 +574,8 @@ def buffer_store(
             _or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(registers)
         ]
 
-    every_dim = range(len(layout.shape))
-    if (
-        layout.register_count > 1
-        and s.threads == WARP
-        and not all(s.within_tile(layout, r, every_dim) for r in range(layout.register_count))
-    ):
-        # The branch around the store skips no warp; computations sunk into the branch would only keep operands alive.
+    if layout.register_count > 1 and _keeps_operands_alive(s, layout):
+        # Computations that LLVM sinks into the branch would only keep operands alive.
         t = register_type(scalar_of(view.dtype), 1)
         registers = [tuple(pinned(s.code, x, t) for x in parts) for parts in registers]
 
@@ -595,6 +592,16 @@ def buffer_store(
             emit_if(s, s.holds(layout, r), act)
 
     emit_if(s, s.owner(layout), store_full)
+
+
+def _keeps_operands_alive(s: GpuState, layout: Layout) -> bool:
+    """Whether only some threads store elements, so that LLVM sinks computations of elements into a branch, although the
+    branch saves little: in blocks of one warp it skips no warp; if threads hold copies of many elements, sunk operands
+    need more registers than there are."""
+    dims = range(len(layout.shape))
+    if not all(s.within_tile(layout, r, dims) for r in range(layout.register_count)):
+        return s.threads == WARP
+    return s.threads > WARP and s.owner(layout) != "true" and layout.register_count > MAX_SUNK_REGISTERS
 
 
 def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Components:
