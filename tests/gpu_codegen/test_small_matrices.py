@@ -142,3 +142,19 @@ def test_singular_vectors_in_two_warps_spill_no_registers(n: int) -> None:
     batched = kernel_on_gpu("tile_svd", [(n, n)])
     assert batched.block_dim == 2 * WARP
     assert not assemble(lower(batched, [(n, n)])[0])[1].spill_bytes
+
+
+@pytest.mark.machine_code
+def test_steps_of_a_back_substitution_share_their_code() -> None:
+    """The elimination has a shuffle for each element of the pivot rows, and the substitution one for each column."""
+    n, columns = 17, 3
+    rng = np.random.default_rng(n)
+    shapes = matrix_shapes("tile_solve", n, columns)
+    batched = kernel_on_gpu("tile_solve", shapes)
+    code, arrays = lower(batched, shapes)
+    matrices, right = (rng.uniform(-1, 1, (BATCH, *shape)).astype(np.float32) for shape in shapes)
+    arrays[:2] = [tg.array(matrices), tg.array(right)]
+    run_together(code, batched.kernel, arrays, (BATCH, WARP), -(-BATCH // code.per_warp))
+    np.testing.assert_allclose(arrays[2].numpy(), np.linalg.solve(matrices, right), rtol=1e-3, atol=1e-3)
+    shuffles = compile_ptx(code.text, "sm_90a").count("shfl.sync")
+    assert shuffles < n * (n + 1) // 2 + n * columns + 2 * columns + 10

@@ -12,6 +12,7 @@ from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import is_padded, well_pivoted
 from tegula.stdlib.tiles.warps import WARP, fits_warp
+from tegula.types import int32
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -95,6 +96,21 @@ def by_one_warp(a, y):
         step = tg.where(index == p, k, step)
         order = tg.where(index == k, p, order)
         pivots = tg.where(index == p, pivot, pivots)
+    return tg.tile_reshape(tg._tile_substitute_rows(a, z, order, step, pivots), y.shape)
+
+
+@cooperative
+def _tile_substitute_rows(
+    a: Tile[Real, N, N],
+    z: Tile[Real, N, R],
+    order: Tile[int32, N],
+    step: Tile[int32, N],
+    pivots: Tile[Real, N],
+) -> Tile[Real, N, R]:
+    """Back substitution with rows that stay in their lanes, as `by_one_warp` eliminates. A row of `z` is final after
+    the steps before the row's own, and the solution is computed from these rows at the end."""
+    n = a.shape[0]
+    index = tg.tile_arange(n, dtype=int)
     x = z
     for substituted in range(n):
         k = n - 1 - substituted
@@ -105,7 +121,33 @@ def by_one_warp(a, y):
         above = tg.tile_reshape(a[:, k], (n, 1)) * tg.tile_reshape(row, (1, -1))
         z = tg.where(tg.tile_reshape(step < k, (n, 1)), z - above, z)
         x = tg.where(tg.tile_reshape(index == k, (n, 1)), tg.tile_reshape(row, (1, -1)), x)
-    return tg.tile_reshape(x, y.shape)
+    return x
+
+
+@_tile_substitute_rows.program(when=lambda N, group, partial: group == WARP and N > WARP // 2 and not partial)
+def substitute_in_lanes(a, z, order, step, pivots):
+    """All steps have the same registers, so that the loop needs no copies of its body: the columns of the matrix, which
+    would be other registers in each step, are in shared memory."""
+    n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
+    local_a, x = tg.tile_local(a, (WARP, 1)), tg.tile_local(z, (WARP, 1))
+    row_of_step, step_of_row = tg.tile_local(order, (WARP,))[0], tg.tile_local(step, (WARP,))[0]
+    pivot = tg.tile_local(pivots, (WARP,))[0]
+    scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
+    inverse = 1.0 / (pivot * scale)
+    upper = tg.tile_empty(shape=(n, WARP), dtype=type(pivot), storage="shared")
+    for k in tg.unrolled(n):
+        upper[k, lane] = local_a[0, k]
+    for substituted in tg._rolled(n):
+        k = n - 1 - substituted
+        p = tg.lane_shuffle(row_of_step, k)
+        scale_of_step, inverse_of_step = tg.lane_shuffle(scale, p), tg.lane_shuffle(inverse, p)
+        factor = upper[k, lane]
+        for c in tg.unrolled(columns):
+            solution = tg.lane_shuffle(x[0, c], p) * scale_of_step * inverse_of_step
+            x[0, c] = tg.where(step_of_row < k, x[0, c] - factor * solution, x[0, c])
+    for c in tg.unrolled(columns):
+        x[0, c] = tg.lane_shuffle(x[0, c] * scale * inverse, row_of_step)
+    return tg.tile_from_local(x, (WARP, 1), (n, columns))
 
 
 @tile_solve.vjp(keep=("a", "result"))
