@@ -61,3 +61,23 @@ def test_tiles_of_vectors_match_numpy(kind: Any, rows: int, columns: int) -> Non
         tg.launch_tiled(components, dim=1, inputs=[x], outputs=[y, total], block_dim=32)
         np.testing.assert_array_equal(y.numpy(), tile[..., 1])
         assert total.numpy()[0] == tile[..., 1].sum(dtype=values.dtype if values.dtype.kind == "u" else None)
+
+
+@tg.kernel
+def transposed_copy(x: tg.array2d[Any], y: tg.array2d[Any]):
+    t = tg.tile_load(x, shape=(11, 21))
+    result = tg.tile_zeros(shape=(23, 11), dtype=x.dtype)
+    tg.tile_assign(result, tg.tile_transpose(t), (2, 0))
+    tg.tile_store(y, result)
+
+
+@pytest.mark.parametrize("kind", [tg.vec2f, tg.vec2i, tg.vec2d, tg.vec2h, tg.float32], ids=str)
+def test_transposed_copies_of_vectors_keep_all_bits(kind: Any) -> None:
+    values = tg.zeros((11, 21), dtype=kind).numpy()
+    values[...] = np.random.default_rng(0).integers(0, 1000, values.shape)
+    if kind is tg.vec2f:
+        values.view(np.uint32)[3, 5] = 0x7FA00001, 0x80000000
+    y = tg.zeros((23, 11), dtype=kind)
+    tg.launch_tiled(transposed_copy, dim=1, inputs=[tg.array(values, dtype=kind)], outputs=[y], block_dim=1)
+    assert y.numpy()[2:].tobytes() == np.swapaxes(values, 0, 1).tobytes()
+    assert not y.numpy()[:2].any()

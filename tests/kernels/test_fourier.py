@@ -53,6 +53,17 @@ def test_fourier_transforms_take_any_strides() -> None:
     assert_close(as_complex(kernels.fft(tg.array(x).transpose((2, 1, 0)))), np.fft.fft(x.transpose(2, 1, 0)))
 
 
+@pytest.mark.machine_code
+@pytest.mark.parametrize("n", [60, pytest.param(47, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [np.complex64, pytest.param(np.complex128, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["fft", "ifft"])
+def test_fourier_transforms_of_many_rows_match_numpy(dtype: Any, n: int, name: str) -> None:
+    x = numbers(37, n).astype(dtype)
+    result = getattr(kernels, name)(x).numpy().view(dtype)[..., 0]
+    expected = getattr(np.fft, name)(x.astype(np.complex128))
+    assert np.linalg.norm(result - expected) < 4 * np.finfo(dtype).eps * np.linalg.norm(expected)
+
+
 FUNCTIONS = {
     "fft": (kernels.fft, numbers(2, 6)),
     "ifft": (kernels.ifft, numbers(2, 6)),

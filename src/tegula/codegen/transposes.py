@@ -7,18 +7,32 @@ from collections.abc import Iterator
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.text import register_type
-from tegula.types import DType, components, scalar_of
+from tegula.types import DType, components, element_bytes, int64, scalar_of
 
 
 def transposes(source: View, target: View) -> bool:
     """Whether rows of the target are columns of the source: adjacent elements of the target's last dimension are not
     adjacent in the source, whose adjacent elements are along another dimension."""
+    given, made = _as_scalars(source), _as_scalars(target)
     return (
-        components(source.dtype) == 1
-        and not source.contiguous
-        and target.contiguous
-        and _adjacent_dim(source) >= 0
+        given is not None
+        and made is not None
+        and not given.contiguous
+        and made.contiguous
+        and _adjacent_dim(given) >= 0
     )
+
+
+def _as_scalars(view: View) -> View | None:
+    """A view whose elements are scalars; vectors of two adjacent components of 4 bytes are integers of 8 bytes. None
+    for other vectors."""
+    if components(view.dtype) == 1:
+        return view
+    if components(view.dtype) != 2 or scalar_of(view.dtype).bits != 32 or view.component_stride != 1:
+        return None
+    if any(stride % 2 for stride in view.strides):
+        return None
+    return View(view.pointer, int64, view.shape, tuple(stride // 2 for stride in view.strides))
 
 
 def _adjacent_dim(source: View) -> int:
@@ -28,8 +42,10 @@ def _adjacent_dim(source: View) -> int:
 
 
 def transposed_copy(s: State, source: View, target: View, width: int) -> None:
-    """Copy a tile in squares of `width` x `width` elements. The last square overlaps the one before if `width` does not
-    divide a length."""
+    """Copy a tile in squares of at most `width` x `width` elements. The last square overlaps the one before if their
+    length does not divide a length of the tile."""
+    source, target = _as_scalars(source) or source, _as_scalars(target) or target
+    width = min(width, max(1, s.target.vector_bytes // element_bytes(source.dtype)))
     row_dim, last = _adjacent_dim(source), len(source.shape) - 1
     rows, depth = source.shape[row_dim], width
     while depth > rows:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import as_array, is_tensor, needs_gradient
+from tegula.kernels.operands import as_array, is_tensor, needs_gradient, processors
 
 COMPLEX_TYPES = {tg.float32: tg.vec2f, tg.float64: tg.vec2d}
 REAL_TYPES = {pair: real for real, pair in COMPLEX_TYPES.items()}
@@ -19,6 +19,11 @@ of at most ELEMENTS elements, because more threads hide more of the latency of m
 CPU_THREADS = 8
 """On CPUs the number of threads of a block, which are lanes of a vector: no more than the elements of most stages that
 are next to each other, so that a vector is loaded and stored as a whole."""
+CPU_LANES = {tg.float32: 16, tg.float64: 8, tg.vec2f: 16, tg.vec2d: 8}
+"""On CPUs the number of threads of a block whose threads take whole rows, by the dtype of the argument: the lanes of
+the widest vectors."""
+CPU_ELEMENTS = 1 << 19
+"""On CPUs the maximum number of elements of a block whose threads take whole rows."""
 SHORT_LENGTHS, SHORT_ELEMENTS, SHORT_PER_THREAD = range(64, 129), 512, 4
 """On GPUs the lengths of transforms with three stages of few elements per thread, if they are powers of two; the number
 of elements per block, below which blocks start more slowly than memory transfers elements; and the number per
@@ -162,7 +167,7 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     *outer, row_length = source.shape
     *batch, row_count = outer or [1]
     if source.device.is_cpu:
-        rows, threads = min(row_count, max(1, ELEMENTS // n)), CPU_THREADS
+        rows, threads = _rows_and_cpu_threads(n, row_count, math.prod(batch), source.dtype)
     else:
         rows, threads = _rows_and_threads(function, n, row_count, source.dtype)
     alone = source.dtype == tg.vec2f and threads <= LONG_THREADS
@@ -170,6 +175,20 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=threads, device=source.device)
+
+
+def _rows_and_cpu_threads(n: int, row_count: int, batch_size: int, dtype: Any) -> tuple[int, int]:
+    """On CPUs the number of rows of `dtype` that a block transforms, and its number of threads: each takes whole rows
+    if there are enough blocks of so many rows for the cores. Copies of transposed rows are not worth it
+    where large prime radices take most of the time."""
+    length = _padded_length(n)
+    has_large_radix = any(length % p == 0 for p in PRIME_RADICES if p > ELEMENTS_PER_THREAD)
+    cores, lanes = processors(tg.get_device("cpu")), CPU_LANES[dtype]
+    for threads, min_blocks in ((lanes, cores), (CPU_THREADS, cores // 2)):
+        is_enough = row_count >= threads and batch_size * (row_count // threads) >= min_blocks
+        if is_enough and threads * length <= CPU_ELEMENTS and not has_large_radix:
+            return threads, threads
+    return min(row_count, max(1, ELEMENTS // n)), CPU_THREADS
 
 
 def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tuple[int, int]:

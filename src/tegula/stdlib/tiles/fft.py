@@ -97,6 +97,52 @@ def _tile_row_dft(x: Tile[Complex, N], n: constexpr[int], inverse: Flag, alone: 
 
 
 @_tile_row_dft.program(
+    when=lambda N, n, group, partial: not partial and MIN_LANES <= group < WARP and N // n % group == 0
+)
+def rows_in_lanes(x, n, inverse):
+    """Threads that are lanes of a vector each take whole rows: the rows are transposed, so that in all stages threads
+    access consecutive elements and use the same twiddle factors."""
+    size, rows = x.shape[0], tg.static(x.shape[0] // n)
+    columns = tg._tile_transposed_copy(tg.tile_reshape(x, (rows, n)))
+    if tg.static(is_smooth(n)):
+        columns = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False)
+    else:
+        columns = tg._tile_chirp_columns(columns, tg.static(transform_length(n)), inverse)
+    return tg.tile_reshape(tg._tile_transposed_copy(tg.tile_reshape(columns, (n, rows))), (size,))
+
+
+@cooperative
+def _tile_transposed_copy(x: Tile[Complex, N, M]) -> Tile[Complex, M, N]:
+    """The transpose of a matrix, in row-major order in memory."""
+    result = tg.tile_empty(shape=(x.shape[1], x.shape[0]), dtype=type(x[0, 0]))
+    tg.tile_assign(result, tg.tile_transpose(x), (0, 0))
+    return result
+
+
+@cooperative
+def _tile_chirp_columns(x: Tile[Complex, N, M], length: constexpr[int], inverse: Flag) -> Tile[Complex, N, M]:
+    """The transforms of all columns by transforms of a padded length, as `_tile_chirp_dft`."""
+    n, columns, size = x.shape[0], x.shape[1], tg.static(x.shape[1] * length)
+
+    def times_chirp(z, k):
+        return tg._tile_multiply_by_table(z, tg.static(chirp(n)), k)
+
+    def times_chirp_transform(z, k):
+        return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n, length)), k)
+
+    index = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
+    padded_index = tg.tile_reshape(tg.tile_arange(length, dtype=int), (length, 1))
+    source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
+    padded = tg.tile_zeros(shape=(length, columns), dtype=type(x[0, 0]))
+    tg.tile_assign(padded, tg.tile_map(times_chirp, source, index), (0, 0))
+    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False)
+    product = tg.tile_map(times_chirp_transform, tg.tile_reshape(spectrum, (length, columns)), padded_index)
+    convolved = tg._tile_stockham(tg.tile_reshape(product, (size,)), length, columns, True, False)
+    result = tg.tile_map(times_chirp, tg.tile_reshape(convolved, (length, columns))[:n, :], index)
+    return tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result
+
+
+@_tile_row_dft.program(
     when=lambda N, n, alone, group, partial: (
         alone and is_smooth(n) and holds_elements(group, partial) and exchanges_parts(N, n, group)
     )
@@ -137,19 +183,23 @@ def stockham_in_registers(x, n, inverse):
 
 @_tile_row_dft.program(when=lambda n: is_smooth(n))
 def stockham(x, n, inverse, alone):
-    return tg._tile_stockham(x, n, inverse, alone)
+    return tg._tile_stockham(x, n, 1, inverse, alone)
 
 
 @cooperative
-def _tile_stockham(x: Tile[Complex, N], n: constexpr[int], inverse: Flag, alone: Flag) -> Tile[Complex, N]:
-    """The transforms of all rows of n elements by stages. The inverse is the transform with real and imaginary parts
-    exchanged before the first stage and after the last stage."""
+def _tile_stockham(
+    x: Tile[Complex, N], n: constexpr[int], columns: constexpr[int], inverse: Flag, alone: Flag
+) -> Tile[Complex, N]:
+    """The transforms by stages of all rows of n elements, or of the columns of matrices with n rows and `columns`
+    columns, which are so many interleaved subsequences more. The inverse is the transform with real and imaginary
+    parts exchanged before the first stage and after the last stage."""
     size = x.shape[0]
-    result = tg.tile_reshape(x, (size, 1))
+    result = tg.tile_reshape(x, (tg.static(size // columns), columns))
     threads = tg.group_size()
     elements = tg.static(elements_of_thread(size, threads) if alone else MAX_RADIX)
     for r, m, s in tg.static(stages(transform_length(n), elements)):
-        result = tg._tile_stage(result, r, m, s, tg.static(inverse and s == 1), tg.static(inverse and m == 1))
+        swaps_input, swaps_output = tg.static(inverse and s == 1), tg.static(inverse and m == 1)
+        result = tg._tile_stage(result, r, m, tg.static(s * columns), swaps_input, swaps_output)
     return tg.tile_reshape(result, (size,))
 
 
@@ -183,11 +233,11 @@ def _tile_chirp_dft(
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
     source = tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index)
     padded = tg._tile_with_length(source, length)
-    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (rows * length,)), length, False, False)
+    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (rows * length,)), length, 1, False, False)
     if tg.static(rows > 1):
         spectrum = tg.tile_reshape(spectrum, (rows, length))
     product = tg.tile_map(times_chirp_transform, spectrum, padded_index)
-    convolved = tg._tile_stockham(tg.tile_reshape(product, (rows * length,)), length, True, False)
+    convolved = tg._tile_stockham(tg.tile_reshape(product, (rows * length,)), length, 1, True, False)
     result = tg._tile_with_length(tg.tile_reshape(convolved, (rows, length)), n)
     result = tg.tile_map(times_chirp, result, index)
     return tg.tile_reshape(
@@ -395,6 +445,9 @@ def fits_registers(size: int, r: int, group: int) -> bool:
     """Whether the threads of a group of warps can hold all elements of a stage in registers."""
     return group >= WARP and -(-(size // r) // group) * r <= MAX_ELEMENTS
 
+
+MIN_LANES = 4
+"""The minimum number of threads, fewer than a warp, that each transform whole rows."""
 
 BANK_PHASE = 16
 """The number of 8-byte elements that the banks of shared memory access in one phase."""
