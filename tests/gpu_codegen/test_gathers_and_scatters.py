@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpu_code import assemble, lower_to_llvm, run_serially
+from simt import run_together
 
 import tegula as tg
 
@@ -76,3 +77,23 @@ def test_atomic_exchanges_of_elements_match_numpy() -> None:
     text, _ = assemble(code)
     # Each of 64 threads exchanges and swaps up to two of 80 elements.
     assert text.count("atom.") == 4 and "cas" in text
+
+
+@tg.kernel
+def many_subscripts(indices: tg.array1d[int], y: tg.array1d[int]):
+    t = tg.tile_zeros(700, dtype=int)
+    t[tg.tile_load(indices, shape=500)] = tg.tile_arange(500, dtype=int)
+    tg.tile_store(y, t)
+
+
+@pytest.mark.machine_code
+def test_many_subscripts_are_compared_in_a_loop() -> None:
+    """The last entry of each element is found in 500 * 700 comparisons, which no thread has in registers."""
+    indices = np.random.default_rng(0).integers(0, 700, 500).astype(np.int32)
+    expected = np.zeros(700, np.int32)
+    expected[indices] = np.arange(500)
+    arrays = [tg.array(indices), tg.zeros(700, dtype=int)]
+    code = lower_to_llvm(many_subscripts, arrays, (1,), 64)
+    run_together(code, many_subscripts, arrays, (1, 64), 1)
+    np.testing.assert_array_equal(arrays[1].numpy(), expected)
+    assert len(code.text.splitlines()) < 3000

@@ -15,14 +15,14 @@ from tegula.ops.base import require
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.build_coordinates import along_dimension, coordinate, reshaped, select_all
 from tegula.ops.builder import OpBuilder, Operand, describe, is_slice
+from tegula.ops.control import For
 from tegula.ops.integer_ranges import INDEX_RANGE
 from tegula.ops.tile import TileArange, TileGather, TileReduce, TileSlice, add_at, check_shape, tile_type
 from tegula.types import ArrayType, ElementType, bool_, int32, int64, scalar_of, uint64
 
-COMPARED_PAIRS = 1 << 16
-"""The maximum number of pairs (index, element) that one comparison of a scatter has."""
-MAX_COMPARISONS = 16
-"""The maximum number of comparisons of one scatter."""
+COMPARED_PAIRS = 1 << 13
+"""The maximum number of pairs (index, element) of one comparison of a scatter, if elements are fewer. A comparison
+is unrolled in GPU code; more pairs are compared in a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,40 +146,50 @@ def _last_writers(b: OpBuilder, numbers: Value, length: int) -> Value:
     """For each of `length` elements, the position of the last entry of a 1-D tile of indices that refers to the
     element; the number of entries if no entry does."""
     count = tile_type(numbers.type).size
-    chunk_length = max(COMPARED_PAIRS // length, -(-count // MAX_COMPARISONS), 1)
-    elements = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
-    writers: Value | None = None
-    for start in range(0, count, chunk_length):
-        n = min(chunk_length, count - start)
-        chunk = b.one(
-            TileSlice, [numbers, b.const(start, int32)], {"shape": (n,), "dims": (0,), "steps": (1,)}
-        )
-        indices = b.one(TileArange, [b.const(start, int32), b.const(1, int32)], {"count": n})
+    chunk_length = min(count, max(COMPARED_PAIRS // length, 1))
+    looped = count // chunk_length * chunk_length
+    if looped == chunk_length:
+        writers = _last_writers_in_chunk(b, numbers, length, b.const(0, int32), chunk_length)
+    else:
+        unwritten = b.full((length,), b.const(-1, int32), int32)
 
-        def named(xs: list[Value]) -> Value:
-            same = b.one(S.Cmp, xs[:2], {"pred": "eq"})
-            return b.one(S.Select, [same, xs[2], b.const(-1, int32)])
+        def step(arguments: list[Value]) -> Value:
+            start, last_positions = arguments
+            in_chunk = _last_writers_in_chunk(b, numbers, length, start, chunk_length)
+            return _larger(b, last_positions, in_chunk)
 
-        named_at = b.map(
-            named,
-            [
-                along_dimension(b, chunk, 2, 0),
-                along_dimension(b, elements, 2, 1),
-                along_dimension(b, indices, 2, 0),
-            ],
-        )
-        region = b.region_of([int32, int32], lambda xs: b.one(S.Max, xs))
-        last_positions = b.one(TileReduce, [named_at], {"axis": 0, "keepdims": False}, [region])
-        writers = (
-            last_positions
-            if writers is None
-            else b.map(lambda xs: b.one(S.Max, xs), [writers, last_positions])
-        )
-    assert writers is not None
+        body = b.region_of([int32, unwritten.type], step)
+        bounds = [b.const(n, int32) for n in (0, looped, chunk_length)]
+        writers = b.one(For, [*bounds, unwritten], None, [body])
+    if looped < count:
+        remaining = _last_writers_in_chunk(b, numbers, length, b.const(looped, int32), count - looped)
+        writers = _larger(b, writers, remaining)
     no_writer, end = b.const(-1, int32), b.const(count, int32)
     return b.map(
         lambda xs: b.one(S.Select, [b.one(S.Cmp, [xs[0], no_writer], {"pred": "eq"}), end, xs[0]]), [writers]
     )
+
+
+def _larger(b: OpBuilder, left: Value, right: Value) -> Value:
+    """The larger element of two tiles of integers at each place."""
+    return b.map(lambda xs: b.one(S.Max, xs), [left, right])
+
+
+def _last_writers_in_chunk(b: OpBuilder, numbers: Value, length: int, start: Value, count: int) -> Value:
+    """For each of `length` elements, the position of the last of `count` entries from `start` on that refers to the
+    element; -1 if none does."""
+    elements = b.one(TileArange, [b.const(0, int64), b.const(1, int64)], {"count": length})
+    chunk = b.one(TileSlice, [numbers, start], {"shape": (count,), "dims": (0,), "steps": (1,)})
+    indices = b.one(TileArange, [start, b.const(1, int32)], {"count": count})
+
+    def named(xs: list[Value]) -> Value:
+        same = b.one(S.Cmp, xs[:2], {"pred": "eq"})
+        return b.one(S.Select, [same, xs[2], b.const(-1, int32)])
+
+    operands = [(chunk, 0), (elements, 1), (indices, 0)]
+    named_at = b.map(named, [along_dimension(b, tile, 2, dimension) for tile, dimension in operands])
+    region = b.region_of([int32, int32], lambda xs: b.one(S.Max, xs))
+    return b.one(TileReduce, [named_at], {"axis": 0, "keepdims": False}, [region])
 
 
 def _assigned_values(b: OpBuilder, value: Operand, shape: Sequence[int], t: ElementType) -> Value:
