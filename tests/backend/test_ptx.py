@@ -213,6 +213,18 @@ def test_more_blocks_are_tried_once_and_only_with_enough_registers(
     assert [path.read_text() for path in attempts] == [f"{entry}.minnctapersm {n}\n" for n in blocks]
 
 
+def test_a_number_that_leaves_almost_all_registers_is_assembled_too(tmp_path: Path) -> None:
+    """With a ptxas that spills with less than 56 registers: 10 CTAs of 128 threads leave 48, and 9 leave 56."""
+    ptxas = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; spilled=0; registers=58\n'
+        'grep -q "minnctapersm 10" "$3" && spilled=8; grep -q "minnctapersm 9" "$3" && registers=56\n'
+        'echo "$spilled bytes spill stores, 0 bytes spill loads" >&2; echo "Used $registers registers" >&2',
+    )
+    cubin = compile_for_occupancy(".maxntid 128\n", "sm_90a", 128, configured=ptxas)
+    assert (cubin.registers, cubin.spill_bytes) == (56, 0)
+
+
 def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
     """With a ptxas that spills with 80 registers. 5 CTAs of 4 warps have 102 registers a thread."""
     ptxas = program(

@@ -10,6 +10,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from math import prod
@@ -30,10 +31,10 @@ REGISTER_STEP = 8
 """The step in which the hardware allocates registers of a thread."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
-LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
+SURE_FRACTION, LIKELY_FRACTION, POSSIBLE_FRACTION = 0.95, 0.8, 0.7
 """Parts of the registers that ptxas chooses without a limit. Of decompositions and transforms that were assembled with
-at least `LIKELY_FRACTION` of their registers 12 of 16 did not spill; with `POSSIBLE_FRACTION` some did not; with less
-than 0.7 all spilled."""
+at least `LIKELY_FRACTION` of their registers 12 of 16 did not spill, with `SURE_FRACTION` all; with `POSSIBLE_FRACTION`
+some did not; with less than 0.7 all spilled."""
 
 MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
 """In registers per thread: the minimum size of tiles for which the tiles determine the number of resident CTAs, and the
@@ -100,11 +101,12 @@ def fill_multiprocessor(
     """The code reassembled for the maximum number of resident CTAs per SM without register spills. `threads`: the
     threads of a CTA, which may be fewer than the maximum; `shared_bytes`: the shared memory of a CTA.
 
-    Memory-bound kernels gain from occupancy. The kernel is reassembled at most once, because ptxas takes longer than
-    the rest of a compile: for the maximum number of CTAs with which a thread has `LIKELY_FRACTION` of the registers
-    that ptxas chose, else for one more CTA if that leaves `POSSIBLE_FRACTION`. Code that spills is reassembled for the
-    current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which costs
-    few resident warps because launches choose the number of warps of a CTA."""
+    Memory-bound kernels gain from occupancy. The kernel is reassembled for the maximum number of CTAs with which a
+    thread has `LIKELY_FRACTION` of the registers that ptxas chose, else for one more CTA if that leaves
+    `POSSIBLE_FRACTION`. If one more CTA leaves `SURE_FRACTION`, this number is assembled at the same time, in case the
+    larger number spills. ptxas takes longer than the rest of a compile, so there are no more attempts. Code that spills
+    is reassembled for the current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP`
+    registers more, which costs few resident warps because launches choose the number of warps of a CTA."""
     if cubin.is_ptx:
         return cubin
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
@@ -120,8 +122,11 @@ def fill_multiprocessor(
     blocks = _likely_blocks(cubin.registers, threads, resident, max_blocks)
     if blocks == resident:
         return cubin
-    limited = _for_blocks(ptx, arch, blocks, threads, configured)
-    return cubin if limited.spill_bytes else limited
+    is_sure = _registers(resident + 1, threads) >= cubin.registers * SURE_FRACTION
+    attempts = (blocks, resident + 1) if is_sure and blocks > resident + 1 else (blocks,)
+    with ThreadPoolExecutor(len(attempts)) as pool:
+        limited = pool.map(lambda n: _for_blocks(ptx, arch, n, threads, configured), attempts)
+        return next((code for code in limited if not code.spill_bytes), cubin)
 
 
 def _likely_blocks(registers: int, threads: int, resident: int, max_blocks: int) -> int:
