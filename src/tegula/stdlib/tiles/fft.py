@@ -124,21 +124,31 @@ def _tile_chirp_columns(x: Tile[Complex, N, M], length: constexpr[int], inverse:
     """The transforms of all columns by transforms of a padded length, as `_tile_chirp_dft`."""
     n, columns, size = x.shape[0], x.shape[1], tg.static(x.shape[1] * length)
 
-    def times_chirp(z, k):
-        return tg._tile_multiply_by_table(z, tg.static(chirp(n)), k)
+    zero = type(x[0, 0][0])(0.0)
 
-    def times_chirp_transform(z, k):
-        return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n, length)), k)
+    def chirp_element(k):
+        parts = tg.table(tg.static(chirp(n)), type(zero))
+        return tg.vector(parts[k, 0], parts[k, 1])
+
+    def spectrum_element(k):
+        parts = tg.table(tg.static(chirp_spectrum(n, length)), type(zero))
+        return tg.vector(parts[k, 0], parts[k, 1])
 
     index = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     padded_index = tg.tile_reshape(tg.tile_arange(length, dtype=int), (length, 1))
+    factors = tg.tile_map(chirp_element, index)
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
     padded = tg.tile_zeros(shape=(length, columns), dtype=type(x[0, 0]))
-    tg.tile_assign(padded, tg.tile_map(times_chirp, source, index), (0, 0))
+    tg.tile_assign(padded, tg.tile_map(tg._tile_complex_product, source, factors), (0, 0))
     spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False)
-    product = tg.tile_map(times_chirp_transform, tg.tile_reshape(spectrum, (length, columns)), padded_index)
+    product = tg.tile_map(
+        tg._tile_complex_product,
+        tg.tile_reshape(spectrum, (length, columns)),
+        tg.tile_map(spectrum_element, padded_index),
+    )
     convolved = tg._tile_stockham(tg.tile_reshape(product, (size,)), length, columns, True, False)
-    result = tg.tile_map(times_chirp, tg.tile_reshape(convolved, (length, columns))[:n, :], index)
+    convolved = tg.tile_reshape(convolved, (length, columns))[:n, :]
+    result = tg.tile_map(tg._tile_complex_product, convolved, factors)
     return tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result
 
 
@@ -507,6 +517,12 @@ def _tile_twiddled(z, parts, k, p):
     if k % 4 > 0:
         z = tg._tile_multiply_by_table(z, parts, k % 4, p)
     return z
+
+
+@part
+def _tile_complex_product(z, w):
+    """The product of two complex numbers."""
+    return tg.vector(z[0] * w[0] - z[1] * w[1], z[0] * w[1] + z[1] * w[0])
 
 
 @part
