@@ -212,7 +212,7 @@ def _lower_role(s: State, op: Roles, role: LoweredRole, body: Body) -> str:
     scratch = _allocate(s, f"{name}: tiles", CACHE_LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
-    r.code.packs = s.code.packs
+    r.code.packs, r.code.rotates_loops = s.code.packs, s.code.rotates_loops
     r.code.tables, r.code.tables_by_object = s.code.tables, s.code.tables_by_object
     r.polls, r.emit_due_poll = s.polls, lambda label: _switch_to_poll(r, label)
     r.users, r.sites, r.matmuls, r.copies, r.functions = s.users, s.sites, s.matmuls, s.copies, s.functions

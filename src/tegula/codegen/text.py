@@ -87,7 +87,8 @@ class Code:
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 correctly, subnormals included.
     `approximates`: the target has instructions that approximate reciprocals and powers of two. `batched_functions`: for
     an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
-    minimum or maximum must be hidden from LLVM's analyses. `suffix`: text, such as metadata, after every instruction.
+    minimum or maximum must be hidden from LLVM's analyses. `rotates_loops`: loops that certainly run have their test at
+    the end. `suffix`: text, such as metadata, after every instruction.
     `packs`: the target has vector registers for the components of one value; `packed`: the vector register that
     contains the components; `extracted`: for a component that was extracted from a vector register, the register, its
     number of components, and the position. `bytes_of`: for a byte, the vector of four bytes from which the byte was
@@ -99,7 +100,7 @@ class Code:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
         self.approximates = False
-        self.packs = False
+        self.packs = self.rotates_loops = False
         self.packed: dict[tuple[str, ...], str] = {}
         self.extracted: dict[str, tuple[str, int, int]] = {}
         self.bytes_of: dict[str, tuple[str, int]] = {}
@@ -229,7 +230,7 @@ class Loop:
         self.values: list[str] = []
         self.results: list[str] = []
         numbers = [x.lstrip("-").isdecimal() for x in (start, stop, step)]
-        self._runs = all(numbers) and int(start) < int(stop) and int(step) > 0
+        self._runs = code.rotates_loops and all(numbers) and int(start) < int(stop) and int(step) > 0
 
     def open(self) -> None:
         """Begin the loop: the header with the index, and the body."""
