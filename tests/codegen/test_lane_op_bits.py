@@ -236,8 +236,8 @@ def elementwise_cases() -> Iterator[Case]:
     }
     for cls in REGISTRY.values():
         if issubclass(cls, Elementwise) and cls is not S.FastExp2:
-            for dtype in (float32,) if cls is S.Reciprocal else DTYPES.values():
-                for a in attrs.get(cls, [{}]) if dtype.kind in cls.KINDS else []:  # type: ignore[call-overload]
+            for dtype in filter(cls.takes, DTYPES.values()):
+                for a in attrs.get(cls, [{}]):  # type: ignore[call-overload]
                     yield case_of(cls, [dtype] * len(cls.signature.operands), a)
     for dtype in DTYPES.values():
         yield case_of(S.Select, [bool_, dtype, dtype], {})

@@ -123,6 +123,13 @@ class Elementwise(Op):
 
     __slots__ = ()
     KINDS: ClassVar[str] = "iuf"
+    ONLY: ClassVar[DType | None] = None
+    """The only type of numbers; None for all types of `KINDS`."""
+
+    @classmethod
+    def takes(cls, dtype: DType) -> bool:
+        """Whether the op is defined for numbers of a type."""
+        return dtype.kind in cls.KINDS if cls.ONLY is None else dtype == cls.ONLY
 
     def infer(self) -> Sequence[Type]:
         first, *others = [element(v.type) for v in self.operands]
@@ -136,8 +143,7 @@ class Elementwise(Op):
                     left=first,
                     right=other,
                 )
-        kind = scalar_of(first).kind
-        require(kind in self.KINDS, f"{self.NAME} is not defined for {first}")
+        require(self.takes(scalar_of(first)), f"{self.NAME} is not defined for {first}")
         return [self.result_type(first)]
 
     @classmethod

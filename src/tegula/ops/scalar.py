@@ -12,7 +12,17 @@ import numpy as np
 from tegula.ir import AdditionLike, ComparisonLike, ConstantLike, Op, Value
 from tegula.ir.fields import attr, operand
 from tegula.ops.base import Binary, Elementwise, Unary, element, require
-from tegula.types import ElementType, Type, bool_, float32, is_narrow_float, scalar_of, to_numpy, with_scalar
+from tegula.types import (
+    ElementType,
+    Type,
+    bool_,
+    float32,
+    is_narrow_float,
+    scalar_of,
+    to_numpy,
+    uint32,
+    with_scalar,
+)
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -433,6 +443,7 @@ class PermuteBytes(Elementwise):
     __slots__ = ()
     NAME = "permute_bytes"
     KINDS = "u"
+    ONLY = uint32
     a = operand()
     b = operand()
     selector = operand()
@@ -521,12 +532,7 @@ class Reciprocal(Unary):
     __slots__ = ()
     NAME = "reciprocal"
     KINDS = "f"
-
-    @classmethod
-    def result_type(cls, operand: ElementType) -> ElementType:
-        """The type of the operand, whose numbers are float32."""
-        require(scalar_of(operand) == float32, f"reciprocal takes float32, got {operand}")
-        return operand
+    ONLY = float32
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
