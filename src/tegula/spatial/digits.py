@@ -58,6 +58,14 @@ def write_first_positions(
         position = position + EIGHT(sums[WIDTH - 1])
 
 
+@tg.func
+def take_position(positions: tg.array1d[int], digit: int):
+    """The position of the next element with a digit."""
+    position = positions[digit]
+    positions[digit] = position + 1
+    return position
+
+
 @tg.kernel
 def pair_keys(
     keys: tg.array1d[tg.uint32],
@@ -74,8 +82,7 @@ def pair_keys(
     for i in range(begin, end):
         key = keys[i]
         digit = tg.int32(key) & DIGIT_MASK
-        position = row[digit]
-        row[digit] = position + 1
+        position = take_position(row, digit)
         pairs[position] = (tg.uint64(key) << tg.uint64(32)) | tg.uint64(i)
 
 
@@ -109,8 +116,7 @@ def move_pairs(
     for i in range(begin, end):
         pair = pairs[i]
         digit = tg.int32(pair >> tg.uint64(shift)) & DIGIT_MASK
-        position = row[digit]
-        row[digit] = position + 1
+        position = take_position(row, digit)
         ordered[position] = pair
 
 
@@ -132,8 +138,7 @@ def split_pairs(
     for i in range(begin, end):
         pair = pairs[i]
         digit = tg.int32(pair >> tg.uint64(shift)) & DIGIT_MASK
-        position = row[digit]
-        row[digit] = position + 1
+        position = take_position(row, digit)
         keys[position], ids[position] = (
             tg.uint32(pair >> tg.uint64(32)),
             tg.int32(pair & tg.uint64(0xFFFFFFFF)),

@@ -13,7 +13,7 @@ from tegula.lang.annotations import GENERIC
 from tegula.runtime.array import array
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.structures import Structure
-from tegula.spatial.boxes import EIGHT
+from tegula.spatial.boxes import EIGHT, lang
 from tegula.spatial.sort_cells import CellSort
 from tegula.stdlib.geometry.hash_grids import HASH_GRID, HASH_GRID_QUERY
 from tegula.stdlib.geometry.layout import WIDTH
@@ -36,7 +36,7 @@ def number_cells(
     """Write the cell and the index of each point."""
     i = tg.tid()
     p = points[i]
-    keys[i] = tg.uint32(tg._hash_grid_cell(p, scale, x, y, z))  # pyright: ignore[reportAttributeAccessIssue]
+    keys[i] = tg.uint32(lang._hash_grid_cell(p, scale, x, y, z))
     ids[i] = i
 
 
@@ -44,7 +44,7 @@ def number_cells(
 def find_cells(points, scale: tg.float64, x: int, y: int, z: int, cells: tg.array1d[tg.uint32]):
     """Write the cell of each point."""
     i = tg.tid()
-    cells[i] = tg.uint32(tg._hash_grid_cell(points[i], scale, x, y, z))  # pyright: ignore[reportAttributeAccessIssue]
+    cells[i] = tg.uint32(lang._hash_grid_cell(points[i], scale, x, y, z))
 
 
 @tg.kernel
@@ -62,7 +62,7 @@ def number_groups(
     i = tg.tid()
     p = points[i]
     group = tg.uint64(tg.bitcast(groups[i], tg.uint32) ^ (tg.uint32(1) << 31))
-    cell = tg._hash_grid_cell(p, scale, x, y, z)  # pyright: ignore[reportAttributeAccessIssue]
+    cell = lang._hash_grid_cell(p, scale, x, y, z)
     keys[i] = (tg.uint64(cell) << 32) | group
     ids[i] = i
 

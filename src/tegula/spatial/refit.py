@@ -3,21 +3,18 @@ they are in its cache."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import tegula as tg
 from tegula.spatial.boxes import (
     EIGHT,
     VEC8,
     first_half,
+    lang,
     second_half,
     transposed_half,
     without_points,
 )
 from tegula.stdlib.geometry.layout import CHILDREN, COUNTS, WIDTH
 
-lang: Any = tg
-"""The language with its internal functions."""
 CHILD_ROW, LAST_ROW = CHILDREN // 32, COUNTS // 32
 """The rows of eight words of a node with its children, and with their numbers of items and the centre."""
 ONE, TWO, ANY = 1, 2, 3

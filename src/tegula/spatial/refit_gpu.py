@@ -6,8 +6,6 @@ sectors of the size of an item."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import tegula as tg
 from tegula.spatial.boxes import (
     AXIS_WORD,
@@ -27,8 +25,6 @@ from tegula.stdlib.geometry.layout import WIDTH
 
 HALF = tg.vec4
 """The type of half an item."""
-lang: Any = tg
-"""The language with its internal functions."""
 
 
 @tg.func

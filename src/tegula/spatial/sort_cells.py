@@ -16,6 +16,7 @@ from tegula.spatial.digits import (
     ROW_PADDING,
     chunk_range,
     running_sums,
+    take_position,
     write_first_positions,
 )
 from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
@@ -61,8 +62,7 @@ def fill_buckets(
     for i in range(begin, end):
         cell = cells[i]
         bucket = tg.int32(cell >> tg.uint32(shift))
-        position = row[bucket]
-        row[bucket] = position + 1
+        position = take_position(row, bucket)
         points[position] = (tg.uint64(cell) << tg.uint64(32)) | tg.uint64(i)
 
 

@@ -24,7 +24,7 @@ from tegula.stdlib.geometry.layout import (
     TRIANGLE_FACE,
     VEC3,
 )
-from tegula.stdlib.geometry.rays import ANY, BOUND, CLOSEST, COUNT, FOUND
+from tegula.stdlib.geometry.rays import ANY, CLOSEST, COUNT, FOUND
 from tegula.stdlib.registry import composite, tg
 from tegula.types import VecType, float32, int32, uint8, uint32, uint64
 
@@ -50,12 +50,7 @@ MAX_STORED = 15 * STORED
 def _limited_inverse(nodes: uint64, start: VEC3, dir: VEC3):
     """The reciprocals of a direction, limited so that products are finite, and the displacement of planes, infinite if
     planes do not restrict distances."""
-    max_start, largest = 0.0, 0.0
-    for axis in tg.static(range(3)):
-        max_start = tg._max_ignoring_nan(max_start, tg.abs(start[axis]))
-        largest = tg._max_ignoring_nan(largest, tg.abs(dir[axis]))
-    margin = tg._box_margin(nodes, start)
-    extent = max_start + margin * (1.0 / BOUND)
+    extent, largest, margin = tg._ray_extents(nodes, start, dir)
     displacement = margin + extent * ROUNDING
     inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
     bound = tg._max_ignoring_nan(tg._max_ignoring_nan(1.0, extent), largest * 2.0**26)

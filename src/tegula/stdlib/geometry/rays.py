@@ -110,14 +110,22 @@ def _triangle_and_face(mesh: MESH, item: int32):
 
 
 @composite()
-def _slabs(nodes: uint64, start: VEC3, dir: VEC3):
-    """The factors and addends of a ray through a hierarchy."""
+def _ray_extents(nodes: uint64, start: VEC3, dir: VEC3):
+    """The bound of the coordinates that occur along a ray through a hierarchy, the largest component of the direction,
+    and the margin of boxes."""
     max_start, largest = 0.0, 0.0
     for axis in tg.static(range(3)):
         max_start = tg._max_ignoring_nan(max_start, tg.abs(start[axis]))
         largest = tg._max_ignoring_nan(largest, tg.abs(dir[axis]))
     margin = tg._box_margin(nodes, start)
     extent = max_start + margin * (1.0 / BOUND)
+    return extent, largest, margin
+
+
+@composite()
+def _slabs(nodes: uint64, start: VEC3, dir: VEC3):
+    """The factors and addends of a ray through a hierarchy."""
+    extent, largest, margin = tg._ray_extents(nodes, start, dir)
     displacement = margin + extent * ROUNDING
     s = SLABS()
     s.inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
