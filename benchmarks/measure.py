@@ -104,7 +104,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     data = json.loads(path.read_text())
-    machines = data.get("machines") or [data["machine"]]
+    machines = data["machines"] if "machines" in data else [data["machine"]]
     return [
         {**{k: v for k, v in row.items() if k != "machine"}, "measured": machines[row.get("machine", 0)]}
         for row in data["rows"]

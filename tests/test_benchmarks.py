@@ -96,6 +96,13 @@ def test_rows_of_results_are_read_from_a_commit(tmp_path: Path) -> None:
     assert not saved_rows("nothing", tmp_path)
 
 
+def test_a_run_without_rows_leaves_a_file_that_later_runs_extend(tmp_path: Path) -> None:
+    Report().save("empty", tmp_path)
+    assert not saved_rows("empty", tmp_path)
+    Report([Row("sum", 1.0, "ms")]).save("empty", tmp_path)
+    assert [row.name for row in saved_rows("empty", tmp_path)] == ["sum"]
+
+
 SWEPT = [
     Row("sweep: matmul, base", 1.0, "TFLOP/s", "cuBLAS", 1.0, 1.0),
     Row("sweep: matmul, batched", 1.0, "TFLOP/s", "cuBLAS", 4.0, 0.25),
