@@ -252,7 +252,14 @@ class Bvh(Structure):
         """Write nodes and items by a kernel, from the arrays that items are computed from."""
         assert self.nodes is not None
         items = len(self._items) - self.node_limit
-        args = [self._node_rows, self._items, items, min(self.leaf_size, ANY), self._subtrees]
+        args = [
+            self._node_rows,
+            self._node_rows.ptr,
+            self._items,
+            items,
+            min(self.leaf_size, ANY),
+            self._subtrees,
+        ]
         rows, top = view_of(self.node_words, EIGHT), sum(build.level_sizes[: build.top])
         kernel.run_in_order([self._above, 1], [*sources, *args, build.records, build.shifts, rows, top])
 
@@ -336,7 +343,8 @@ class Bvh(Structure):
 
     def _fit_on_host(self) -> None:
         """Write the boxes of all items and nodes on a CPU."""
-        args = [*self._host_sources(), self._node_rows, self._items, len(self._items) - self.node_limit]
+        nodes, inner = self._node_rows, len(self._items) - self.node_limit
+        args = [*self._host_sources(), nodes, nodes.ptr, self._items, inner]
         key = [x if isinstance(x, int) else x.ptr for x in (*args, self._subtrees)]
         if self._refit_key != key:
             # The threads end together, because the largest subtrees are first.

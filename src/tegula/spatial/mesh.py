@@ -20,7 +20,7 @@ from tegula.spatial.compact import COMPACT, write_compact
 from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
 from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.spatial.place import place_nodes
-from tegula.spatial.refit import ALL_COMPONENTS, fit_subtree, vector_at
+from tegula.spatial.refit import ALL_COMPONENTS, ITEMS_AHEAD, fit_subtree, vector_at
 from tegula.spatial.refit_gpu import HALF, write_item
 from tegula.spatial.widen import Records
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
@@ -32,6 +32,8 @@ LEAF = 2
 """The default maximum number of faces per leaf."""
 INDICES_AHEAD, POINTS_AHEAD = 24, 8
 """The numbers of faces by which a build fetches vertex indices and vertices in advance."""
+SPARE_INDICES = 3 * ITEMS_AHEAD
+"""The number of vertex indices that a refit reads after those of the last face."""
 
 
 @tg.kernel
@@ -130,34 +132,35 @@ def write_faces(
     triangles[row + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
 
 
+@tg.func
+def fetch_vertices(points: tg.uint64, indices: tg.uint64, face: tg.int64):
+    """Let the CPU fetch the vertices of a face in advance."""
+    first_corner = indices + tg.uint64(face) * tg.uint64(12)
+    for k in tg.static(range(3)):
+        index = lang._element_at(first_corner + tg.uint64(4 * k), tg.int32)
+        lang._read_soon(points + tg.uint64(index) * tg.uint64(12))
+
+
 @tg.kernel
 def fit_faces(
     points: tg.uint64,
     vertices: tg.uint64,
     triangles: tg.array1d[VEC8],
     nodes: tg.array1d[VEC8],
+    node_address: tg.uint64,
     items: tg.array1d[VEC8],
     inner: int,
     leaf: tg.constexpr,
     subtrees: tg.array2d[int],
     first: int,
 ):
-    """Write the faces and the nodes of a subtree, as `fit_boxes` does; the vertices are in the order of the items."""
+    """Write the faces and the nodes of a subtree, as `fit_boxes` does; the vertices are in the order of the items, and
+    followed by SPARE_INDICES numbers."""
     t = first + tg.tid()
     for position in range(tg.int64(subtrees[t, 0]), tg.int64(subtrees[t, 1])):
+        fetch_vertices(points, vertices, position + ITEMS_AHEAD)
         write_face_vectors(points, vertices, triangles, items, position, position, items[position])
-    fit_subtree(nodes, items, inner, leaf, subtrees, t)
-
-
-@tg.func
-def fetch_face(points: tg.uint64, indices: tg.uint64, face: int, has_indices: tg.constexpr):
-    """Let the CPU fetch the vertex indices of a face in advance, or the vertices if the indices are in its cache."""
-    if has_indices:
-        for k in tg.static(range(3)):
-            index = lang._element_at(indices + tg.uint64(3 * face + k) * tg.uint64(4), tg.int32)
-            lang._read_soon(points + tg.uint64(index) * tg.uint64(12))
-    else:
-        lang._read_soon(indices + tg.uint64(3 * face) * tg.uint64(4))
+    fit_subtree(nodes, node_address, items, inner, leaf, subtrees, t)
 
 
 @tg.kernel
@@ -170,6 +173,7 @@ def build_faces(
     indices: tg.array1d[int],
     ordered: tg.array1d[int],
     nodes: tg.array1d[VEC8],
+    node_address: tg.uint64,
     items: tg.array1d[VEC8],
     inner: int,
     leaf: tg.constexpr,
@@ -186,8 +190,9 @@ def build_faces(
     place_nodes(r, subtrees, shifts, rows, top, t)
     last = subtrees[t, 1] - 1
     for position in range(subtrees[t, 0], subtrees[t, 1]):
-        fetch_face(points, vertices, order[tg.min(position + INDICES_AHEAD, last)], False)
-        fetch_face(points, vertices, order[tg.min(position + POINTS_AHEAD, last)], True)
+        soon = tg.uint64(order[tg.min(position + INDICES_AHEAD, last)])
+        lang._read_soon(vertices + soon * tg.uint64(12))
+        fetch_vertices(points, vertices, tg.int64(order[tg.min(position + POINTS_AHEAD, last)]))
         face = order[position]
         for k in tg.static(range(3)):
             ordered[3 * position + k] = indices[3 * face + k]
@@ -200,7 +205,7 @@ def build_faces(
             tg.int64(position),
             named_item(groups, face),
         )
-    fit_subtree(nodes, items, inner, leaf, subtrees, t)
+    fit_subtree(nodes, node_address, items, inner, leaf, subtrees, t)
 
 
 @tg.kernel
@@ -223,11 +228,15 @@ class _Faces(Bvh):
     ) -> None:
         faces, device = len(indices) // 3, points.device
         self.points, self.indices = points, indices
-        memory = MemoryBlock(4 * (TRIANGLE + 3) * faces + SPARE_BYTES, device)
+        size = 4 * (TRIANGLE * faces + len(indices) + SPARE_INDICES)
+        memory = MemoryBlock(size + SPARE_BYTES, device)
         self._rows = memory.empty(faces * TRIANGLE // 4, tg.vec4)
         """The memory of `triangles`: three rows of four floats for each face."""
-        self._ordered = memory.empty(len(indices), tg.int32) if device.is_cpu else indices
+        self._ordered = indices
         """On a CPU memory for the vertex indices in the order of the items."""
+        if device.is_cpu:
+            self._ordered = memory.empty(len(indices) + SPARE_INDICES, tg.int32)
+            self._ordered.numpy()[len(indices) :] = 0
         self.triangles = view_as(self._rows, float32)
         self._windows = self._rows
         """The rows as kernels write them: on a CPU the eight floats from each row on."""

@@ -68,6 +68,7 @@ def build_boxes(
     groups: tg.array1d[int],
     order: tg.array1d[int],
     nodes: tg.array1d[VEC8],
+    node_address: tg.uint64,
     items: tg.array1d[VEC8],
     inner: int,
     leaf: tg.constexpr,
@@ -83,4 +84,4 @@ def build_boxes(
     place_nodes(r, subtrees, shifts, rows, top, t)
     for position in range(subtrees[t, 0], subtrees[t, 1]):
         write_box(lower, upper, items, position, named_item(groups, order[position]))
-    fit_subtree(nodes, items, inner, leaf, subtrees, t)
+    fit_subtree(nodes, node_address, items, inner, leaf, subtrees, t)

@@ -13,12 +13,14 @@ from tegula.spatial.boxes import (
     transposed_half,
     without_points,
 )
-from tegula.stdlib.geometry.layout import CHILDREN, COUNTS, WIDTH
+from tegula.stdlib.geometry.layout import CHILDREN, COUNTS, NODE_BYTES, WIDTH
 
 CHILD_ROW, LAST_ROW = CHILDREN // 32, COUNTS // 32
 """The rows of eight words of a node with its children, and with their numbers of items and the centre."""
 ONE, TWO, ANY = 1, 2, 3
 """The largest number of items of a leaf: one, two, or any."""
+NODES_AHEAD, ITEMS_AHEAD = 8, 32
+"""The numbers of nodes and items by which the children of nodes, and the data of items, are fetched in advance."""
 ALL_COMPONENTS = (1 << WIDTH) - 1
 """The bits of all components of a vector."""
 SIGN = -(1 << 31)
@@ -99,6 +101,7 @@ def fit_node(
 @tg.func
 def fit_subtree(
     nodes: tg.array1d[VEC8],
+    node_address: tg.uint64,
     items: tg.array1d[VEC8],
     inner: int,
     leaf: tg.constexpr,
@@ -111,6 +114,10 @@ def fit_subtree(
     for step in range(levels):
         level = levels - step
         for node in range(tg.int64(subtrees[t, 2 * level]), tg.int64(subtrees[t, 2 * level + 1])):
+            # The other lines of a node are only written.
+            lang._read_soon(
+                node_address + tg.uint64(node + NODES_AHEAD) * tg.uint64(NODE_BYTES) + tg.uint64(CHILDREN)
+            )
             fit_node(nodes, items, inner, leaf, node)
     if subtrees[t, 2] == 1:
         nodes[0] = items[inner + 1]
@@ -123,11 +130,18 @@ def vector_at(address: tg.uint64):
     return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
+@tg.func
+def corner_offset(item: VEC8):
+    """The offset in bytes of the corner of an item in the arrays of corners."""
+    return tg.uint64(tg.bitcast(item[6], tg.int32)) * tg.uint64(12)
+
+
 @tg.kernel
 def fit_boxes(
     lower: tg.uint64,
     upper: tg.uint64,
     nodes: tg.array1d[VEC8],
+    node_address: tg.uint64,
     items: tg.array1d[VEC8],
     inner: int,
     leaf: tg.constexpr,
@@ -135,11 +149,15 @@ def fit_boxes(
     first: int,
 ):
     """Write the items and the nodes of a subtree, which fits a CPU's cache. `lower`, `upper`: the addresses of the
-    corners of boxes."""
+    corners of boxes; `node_address`: the address of `nodes`."""
     t = first + tg.tid()
+    last = tg.int64(subtrees[t, 1]) - 1
     for position in range(tg.int64(subtrees[t, 0]), tg.int64(subtrees[t, 1])):
+        offset_ahead = corner_offset(items[tg.min(position + ITEMS_AHEAD, last)])
+        lang._read_soon(lower + offset_ahead)
+        lang._read_soon(upper + offset_ahead)
         item = items[position]
-        offset = tg.uint64(tg.bitcast(item[6], tg.int32)) * tg.uint64(12)
+        offset = corner_offset(item)
         low, high = vector_at(lower + offset), vector_at(upper + offset)
         # Each vector is made of the components of at most two vectors: one shuffle.
         box = VEC8(low[0], low[1], low[2], high[0], high[1], high[2], 0.0, 0.0)
@@ -147,4 +165,4 @@ def fit_boxes(
         if lang._bits(lang._each_within(low, high)) != tg.uint32(ALL_COMPONENTS):
             box = without_points(item)
         items[position] = box
-    fit_subtree(nodes, items, inner, leaf, subtrees, t)
+    fit_subtree(nodes, node_address, items, inner, leaf, subtrees, t)
