@@ -127,8 +127,8 @@ def _fills_register(s: State, t: ElementType) -> bool:
 
 
 def _components_per_access(s: State, array: Value, t: ElementType) -> int:
-    """The number of components of a vector in one access of a GPU: the components in 16 bytes if every element is
-    aligned to 16 bytes, else 1."""
+    """The number of components of a vector in one access of a GPU: the components in 16 bytes, or all components of
+    fewer bytes, if every element is aligned to as many bytes, else 1."""
     source, scalar = array_root(array), scalar_of(t)
     if (
         not (isinstance(s.target, CudaTarget) and isinstance(t, VecType))
@@ -137,10 +137,11 @@ def _components_per_access(s: State, array: Value, t: ElementType) -> int:
     ):
         return 1
     access = s.kernel.access[s.kernel.params.index(source)]
-    aligned = access is not None and access.dense and access.align % MAX_ACCESS_BYTES == 0
-    if not aligned or element_bytes(t) % MAX_ACCESS_BYTES or scalar.bits < 32:
+    size = min(element_bytes(t), MAX_ACCESS_BYTES)
+    aligned = access is not None and access.dense and access.align % size == 0
+    if not aligned or size & (size - 1) or element_bytes(t) % size or scalar.bits < 32:
         return 1
-    return MAX_ACCESS_BYTES // (scalar.bits // 8)
+    return size // (scalar.bits // 8)
 
 
 def _array_load(s: State, op: ArrayLoad) -> Components:
@@ -158,7 +159,7 @@ def _array_load(s: State, op: ArrayLoad) -> Components:
     loaded: list[str] = []
     for first in range(0, count, per_access):
         address = s.memory.bytes_offset(pointer, str(first * size))
-        vector = s.code.emit(f"load <{per_access} x {kind}>, ptr {address}, align {MAX_ACCESS_BYTES}")
+        vector = s.code.emit(f"load <{per_access} x {kind}>, ptr {address}, align {per_access * size}")
         loaded += [
             s.code.emit(f"extractelement <{per_access} x {kind}> {vector}, i32 {k}")
             for k in range(per_access)
@@ -183,7 +184,7 @@ def _array_store(s: State, op: ArrayStore) -> None:
     for first in range(0, count, per_access):
         vector = packed(s.code, value[first : first + per_access], scalar, per_access)
         address = s.memory.bytes_offset(pointer, str(first * size))
-        s.code.line(f"store <{per_access} x {kind}> {vector}, ptr {address}, align {MAX_ACCESS_BYTES}")
+        s.code.line(f"store <{per_access} x {kind}> {vector}, ptr {address}, align {per_access * size}")
 
 
 def length_of(s: State, op: ArrayShape) -> str:

@@ -648,8 +648,8 @@ def _tile_small_dft(x, y, f):
         parts = tg.static(roots(f, np.arange(f)))
         u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
         u[0], v[0] = x[0], y[0]
-        for j in tg.unrolled(1, f):
-            u[0], v[0] = u[0] + x[j], v[0] + y[j]
+        for j in tg.unrolled(1, tg.static((f + 1) // 2)):
+            u[0], v[0] = u[0] + (x[j] + x[f - j]), v[0] + (y[j] + y[f - j])
         for k in tg.unrolled(1, tg.static((f + 1) // 2)):
             even_x, odd_x, even_y, odd_y = x[0], zero, y[0], zero
             for j in tg.unrolled(1, tg.static((f + 1) // 2)):
