@@ -44,8 +44,9 @@ def determinism(kernel: Kernel, proved: bool) -> str:
 
 
 def _reasons(kernel: Kernel) -> Iterator[str]:
-    used = {v for op in kernel.walk() for v in op.operands}
     accesses = _accesses(kernel)
+    has_updates = any(uses.updates for uses in accesses.values())
+    used = {v for op in kernel.walk() for v in op.operands} if has_updates else set[Value]()
     for array, uses in accesses.items():
         for op, operation in uses.updates:
             results = [v for v in op.results if v in used]

@@ -18,10 +18,10 @@ from tegula.check.proof import Stuck, prove
 from tegula.check.verdict import NO_SCHEDULE, PROVED, REFUTED, UNPROVED, Gap, Refuted, Verdict
 from tegula.check.verifier import Rejected, verify
 from tegula.dataclass import replace
-from tegula.ir import Kernel, Op
+from tegula.ir import Contents, Kernel, Op
 from tegula.ops import events as E
 from tegula.ops.roles import Roles
-from tegula.ops.schedule import MbarrierNew, NamedNew
+from tegula.ops.schedule import MbarrierNew, NamedNew, ScheduleOp
 from tegula.passes.runner import GpuCompilation
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -38,7 +38,7 @@ def check_schedule(kernel: Kernel, compilation: GpuCompilation) -> Verdict:
 def check_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
     """The verdict on a kernel as it is emitted, by a given certificate: proved, or unproved if the verifier rejects the
     certificate."""
-    if not any(map(_is_scheduled, kernel.walk())):
+    if not _has_schedule(kernel):
         return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
     try:
         check_limits(kernel, compilation.shared.allocations, compilation.threads)
@@ -52,7 +52,7 @@ def check_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: 
 
 
 def _judged(kernel: Kernel, compilation: GpuCompilation) -> Verdict:
-    if not any(map(_is_scheduled, kernel.walk())):
+    if not _has_schedule(kernel):
         return Verdict(NO_SCHEDULE)
     try:
         check_limits(kernel, compilation.shared.allocations, compilation.threads)
@@ -75,9 +75,12 @@ def _unproved(gap: Gap) -> Verdict:
     return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
 
 
-def _is_scheduled(op: Op) -> bool:
+def _has_schedule(kernel: Kernel) -> bool:
     """Whether an op is part of a schedule: roles, a barrier between warps, or an asynchronous operation."""
-    return isinstance(op, Roles | MbarrierNew | NamedNew) or E.is_asynchronous(op)
+    contents = Contents(kernel)
+    if contents.have(Roles, MbarrierNew, NamedNew):
+        return True
+    return any(map(E.is_asynchronous, contents.of(*E.IN_FLIGHT, ScheduleOp)))
 
 
 def certified(kernel: Kernel, compilation: GpuCompilation) -> tuple[str, tuple[Guard, ...]]:

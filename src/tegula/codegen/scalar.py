@@ -47,35 +47,19 @@ def mangled(dtype: DType, width: int) -> str:
 
 def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
     """The components of the op's result."""
-    if isinstance(op, S.Const):
-        return _constants(op.type, op.value, width)
-    if isinstance(op, VecBits):
-        (flags,) = operands
-        return (_bits(code, flags, width),)
     if width == 1 and code.packs:
         packed_result = _in_one_register(code, op, operands)
         if packed_result:
             return packed_result
-    if isinstance(op, VecMake | VecSplat):
-        n = components(op.result.type)  # type: ignore[arg-type]
-        parts = tuple(x for xs in operands for x in xs) if isinstance(op, VecMake) else operands[0] * n
-        return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
-    if isinstance(op, VecPart):
-        return tuple(operands[0][k] for k in op.selected)
-    if isinstance(op, TableGet):
-        return (table_elements(code, op, [x for (x,) in operands], width),)
-    if isinstance(op, VecExtract | VecInsert):
-        return _lower_component(code, op, operands, width)
-    if isinstance(op, S.Select):
-        return _select(code, op, operands, width)
+    return _LOWERINGS.get(type(op), _componentwise)(code, op, operands, width)
+
+
+def _componentwise(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
+    """Lower an elementwise op, one component at a time."""
     first, *_ = op.operands
     source = scalar_of(first.type)  # type: ignore[arg-type]
-    if isinstance(op, Cast):
-        return tuple(convert(code, x, source, op.to, width) for x in operands[0])
-    if isinstance(op, Bitcast):
-        return tuple(_bitcast(code, x, source, op.to, width) for x in operands[0])
     results = tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
-    if isinstance(op, S.Min | S.Max) and source.is_int and len(results) > 1:
+    if len(results) > 1 and source.is_int and type(op) in _EXTREMES:
         return tuple(_opaque(code, x, source, width) for x in results)
     return results
 
@@ -113,6 +97,8 @@ def is_batched(code: Code, op: Op) -> bool:
 
 def _constants(t: ElementType, value: Any, width: int) -> Components:
     """The components of a constant: one number for all of them, or nested sequences with a number for each."""
+    if isinstance(t, DType) and isinstance(value, (int, float)):
+        return (constant(t, value, width),)
     numbers = np.array(value, object).reshape(-1).tolist()
     parts = tuple(constant(scalar_of(t), x, width) for x in numbers)
     return parts * components(t) if len(parts) == 1 else parts
@@ -121,7 +107,7 @@ def _constants(t: ElementType, value: Any, width: int) -> Components:
 def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
     """One component of the result of an elementwise op on operands of scalar type `dtype`."""
     kind = type(op)
-    if dtype.is_float and dtype.bits < 32 and kind not in _SIGN_BIT:
+    if dtype.bits < 32 and dtype.is_float and kind not in _SIGN_BIT:
         wide = [convert(code, x, dtype, float32, width) for x in xs]
         result = elementwise(code, op, float32, wide, width)
         if kind in _TO_BOOL:
@@ -129,10 +115,10 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
         if kind in _EXACT:
             return narrow_exact(code, result, dtype, width)
         return convert(code, result, float32, dtype, width)
-    rule = (_FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT).get(kind)
+    rule = _RULES_OF_KIND[dtype.kind].get(kind)
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} for {dtype}")
-    if width == 1 and dtype.is_int and kind in _FOLDED and all(x.lstrip("-").isdecimal() for x in xs):
+    if width == 1 and kind in _FOLDED and dtype.is_int and all(x.lstrip("-").isdecimal() for x in xs):
         return _folded(op, dtype, *(int(x) for x in xs))
     return rule(code, op, dtype, xs, width)
 
@@ -518,6 +504,8 @@ _FLOAT: dict[type[Op], Rule] = {
     S.NeverAbove: _never_above,
     S.Classify: _classify,
 }
+_RULES_OF_KIND = {"f": _FLOAT, "i": _INT, "u": _INT, "b": _BOOL}
+_EXTREMES = frozenset({S.Min, S.Max})
 _ARITHMETIC: dict[type[Op], Callable[[int, int], int]] = {
     S.Add: operator.add,
     S.Sub: operator.sub,
@@ -542,7 +530,7 @@ ACCESS_COMPONENTS = (8, 16)
 def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Components:
     """The result of an elementwise op or select with an operand in a vector register; () for other ops."""
     t = op.result.type
-    if not isinstance(op, Elementwise | S.Select | Bitcast) or not isinstance(t, VecType):
+    if not isinstance(t, VecType) or not isinstance(op, Elementwise | S.Select | Bitcast):
         return ()
     n = components(t)
     if n not in REGISTER_COMPONENTS or not any(xs in code.packed for xs in operands):
@@ -679,6 +667,9 @@ def _lower_component(
     """Lower an extract or insert: constant indices are free, run-time indices are a chain of selects."""
     composite: ElementType = op.composite.type  # type: ignore[assignment]
     shape, dtype = list(element_shape(composite)), scalar_of(composite)
+    constants = [int(v.owner.value) for v in op.indices if isinstance(v.owner, S.Const)]
+    if len(constants) == len(shape):
+        return _lower_known_component(op, operands, shape, constants)
     first_index = 2 if isinstance(op, VecInsert) else 1
     matches = [
         _matches(code, value, x[0], n, width)
@@ -687,6 +678,22 @@ def _lower_component(
     if isinstance(op, VecInsert):
         return tuple(_inserted(code, operands[0], operands[1][0], "", matches, dtype, width))
     return (_extracted(code, operands[0], matches, dtype, width),)
+
+
+def _lower_known_component(
+    op: VecExtract | VecInsert, operands: Sequence[Components], shape: Sequence[int], indices: Sequence[int]
+) -> Components:
+    """The result of an extract or insert at constant indices. Out of bounds, an extract reads the last component along
+    the dimension, and an insert has no effect."""
+    position = 0
+    for i, n in zip(indices, shape, strict=True):
+        if not 0 <= i < n and isinstance(op, VecInsert):
+            return operands[0]
+        position = position * n + (i if 0 <= i < n else n - 1)
+    parts = operands[0]
+    if isinstance(op, VecExtract):
+        return (parts[position],)
+    return (*parts[:position], operands[1][0], *parts[position + 1 :])
 
 
 def _matches(code: Code, index: Value, x: str, n: int, width: int) -> list[str]:
@@ -733,3 +740,34 @@ def _inserted(
             guard if match == "true" else match if not guard else _flags(code, "and", guard, match, width)
         )
         yield from _inserted(code, slice_, value, condition, matches[1:], dtype, width)
+
+
+# Ops other than elementwise ones -----------------------------------------------------------------------------
+
+
+def _composed(code: Code, op: VecMake | VecSplat, operands: Sequence[Components], width: int) -> Components:
+    """Lower an op that makes a vector or matrix of its components."""
+    n = components(op.result.type)  # type: ignore[arg-type]
+    parts = tuple(x for xs in operands for x in xs) if isinstance(op, VecMake) else operands[0] * n
+    return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
+
+
+def _converted(code: Code, op: Cast | Bitcast, operands: Sequence[Components], width: int) -> Components:
+    """Lower a conversion of values or of bits."""
+    source, change = scalar_of(op.x.type), convert if isinstance(op, Cast) else _bitcast  # type: ignore[arg-type]
+    return tuple(change(code, x, source, op.to, width) for x in operands[0])
+
+
+_LOWERINGS: dict[type[Op], Callable[[Code, Any, Sequence[Components], int], Components]] = {
+    S.Const: lambda code, op, operands, width: _constants(op.type, op.value, width),
+    S.Select: _select,
+    Cast: _converted,
+    Bitcast: _converted,
+    TableGet: lambda code, op, operands, width: (table_elements(code, op, [x for (x,) in operands], width),),
+    VecBits: lambda code, op, operands, width: (_bits(code, operands[0], width),),
+    VecExtract: _lower_component,
+    VecInsert: _lower_component,
+    VecMake: _composed,
+    VecPart: lambda code, op, operands, width: tuple(operands[0][k] for k in op.selected),
+    VecSplat: _composed,
+}

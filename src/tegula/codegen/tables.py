@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.codegen.text import Code, constant, memory_type, register_type, vector_of
+from tegula.codegen.text import Code, constants, memory_type, register_type, vector_of
 from tegula.ops.table import TableGet
 from tegula.types import DType
 
@@ -107,9 +107,6 @@ def _extended_index(code: Code, outer_index: str, index: str, size: int, width: 
 
 
 def _definition(scalar: str, dtype: DType, elements: Sequence[float]) -> str:
-    values = ", ".join(f"{scalar} {_element(dtype, x)}" for x in elements)
+    numbers = [str(int(bool(x))) for x in elements] if dtype.is_bool else constants(dtype, elements)
+    values = ", ".join([f"{scalar} {x}" for x in numbers])
     return f"[{len(elements)} x {scalar}] [{values}], align 16"
-
-
-def _element(dtype: DType, x: float) -> str:
-    return str(int(bool(x))) if dtype.is_bool else constant(dtype, x)

@@ -40,7 +40,8 @@ def vector_of(scalar: str, width: int) -> str:
 
 def register_type(dtype: DType, width: int) -> str:
     """The LLVM type of `width` scalars in a register."""
-    return vector_of(scalar_type(dtype), width)
+    scalar = _SCALARS[dtype.name]
+    return scalar if width == 1 else f"<{width} x {scalar}>"
 
 
 def memory_type(dtype: DType) -> str:
@@ -54,10 +55,21 @@ def constant(dtype: DType, value: float, width: int = 1) -> str:
     return text if width == 1 else f"splat ({scalar_type(dtype)} {text})"
 
 
+def constants(dtype: DType, values: Sequence[float]) -> list[str]:
+    """The literals of many numbers."""
+    if not dtype.is_float or dtype.bits < 32:
+        return [_literal(dtype, value) for value in values]
+    with np.errstate(over="ignore"):
+        numbers = np.array(values, to_numpy(dtype))
+    digits = numbers.astype(">f8").tobytes().hex().upper()
+    return [f"0x{digits[k : k + 16]}" for k in range(0, len(digits), 16)]
+
+
 def _literal(dtype: DType, value: float) -> str:
-    if dtype.is_bool:
+    kind = dtype.kind
+    if kind == "b":
         return "true" if value else "false"
-    if not dtype.is_float:
+    if kind != "f":
         return str(wrapped(int(value), dtype))
     if dtype.bits >= 32:
         return float_literal(float(value), dtype)
@@ -67,8 +79,9 @@ def _literal(dtype: DType, value: float) -> str:
 
 def wrapped(value: int, dtype: DType) -> int:
     """An integer reduced modulo 2**bits into the type's range."""
-    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
-    return (value - low) % (1 << dtype.bits) + low
+    bits = dtype.bits
+    low = -(1 << (bits - 1)) if dtype.is_signed else 0
+    return (value - low) % (1 << bits) + low
 
 
 def float_literal(value: float, dtype: DType) -> str:
@@ -145,7 +158,8 @@ class Code:
 
     def emit(self, rhs: str) -> str:
         """A new register with the value of an instruction."""
-        name = self.fresh()
+        self._next += 1
+        name = f"%v{self._next}"
         self.lines.append(f"  {name} = {rhs}{self.suffix}")
         return name
 

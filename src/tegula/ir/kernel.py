@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tegula.dataclass import dataclass
-from tegula.ir.values import Op, Region, Value
+from tegula.ir.values import AnyOp, Op, Region, Value
 from tegula.source import UNKNOWN, Location
 
 Scale = tuple[tuple[int, int], ...]
@@ -117,3 +117,22 @@ class Kernel:
     def walk(self) -> Iterator[Op]:
         """All ops of the kernel, outer ones first."""
         return self.body.walk()
+
+
+class Contents:
+    """The ops of a kernel at a time, in program order, and their classes, for queries of a kernel that does not
+    change."""
+
+    __slots__ = ("classes", "ops")
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.ops = [*kernel.walk()]
+        self.classes = {*map(type, self.ops)}
+
+    def have(self, *kinds: type[Op]) -> bool:
+        """Whether there is an op of one of these classes."""
+        return any(issubclass(c, kinds) for c in self.classes)
+
+    def of(self, *kinds: type[AnyOp]) -> list[AnyOp]:
+        """The ops of these classes."""
+        return [op for op in self.ops if isinstance(op, kinds)] if self.have(*kinds) else []

@@ -168,8 +168,8 @@ class Op:
 
     def effects(self) -> Sequence[Effect]:
         """The op's own accesses to memory, as declared for its operands and results, without accesses of nested ops."""
-        observed = (Effect(Access.IO),) if self.OBSERVED else ()
-        return (*self.signature.effects_of(self), *observed)
+        declared = self.signature.effects_of(self) if self.signature.effects else ()
+        return (*declared, Effect(Access.IO)) if self.OBSERVED else tuple(declared)
 
     def adjoint(self, b: Any, *grads: Any) -> Sequence[Value | None]:
         """The increment of each operand's adjoint, given the adjoints of the results (None: zero). Called for ops on
@@ -188,6 +188,11 @@ class Op:
     def substitute(self, mapping: Mapping[Value, Value]) -> None:
         """Replace every operand v that has an entry by mapping[v]."""
         self.operands = [mapping.get(v, v) for v in self.operands]
+
+    def identity(self) -> tuple[object, ...]:
+        """The class of the op, with the names and identities of its attributes: equal for ops of one class with the
+        same objects as attributes, as long as these stay alive."""
+        return (type(self), *self.attrs, *map(id, self.attrs.values()))
 
     def is_like(self, other: Op) -> bool:
         """Whether another op is of the same class and has the same attributes."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tegula.codegen.gpu.control import for_warps
 from tegula.codegen.gpu.state import GpuState
-from tegula.ir import Kernel, Op
+from tegula.ir import Contents, Kernel, Op
 from tegula.ops.lane import BlockCoordinate, LogicalBlocks
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import ClusterEnd, ClusterPeer, LaunchNext, ScheduleOp
@@ -21,12 +21,12 @@ ALIGNMENT, SWIZZLE_ALIGNMENT = 128, 1024
 """The alignment in bytes of a block's part of shared memory, without and with swizzled buffers."""
 
 
-def blocks_together(kernel: Kernel, parts: GpuCompilation) -> tuple[int, int, int]:
+def blocks_together(kernel: Kernel, parts: GpuCompilation, contents: Contents) -> tuple[int, int, int]:
     """The maximum number of warps in a CTA that run separate blocks, the lanes of each block, and the bytes of shared
     memory of one block. Blocks of one warp share a CTA, because starting a CTA takes as long as running a small block.
     Blocks with hardware barriers, bulk copies or roles have a CTA each."""
     shared_bytes = parts.shared.plan.total
-    if parts.threads != WARP or any(_needs_cta(op) for op in kernel.walk()):
+    if parts.threads != WARP or any(map(_needs_cta, contents.of(*_OF_A_CTA))):
         return 1, WARP, shared_bytes
     lanes = lanes_in_use(kernel, parts)
     alignment = (
@@ -111,9 +111,11 @@ def for_blocks(s: GpuState, act: Callable[[], None]) -> None:
 def _needs_cta(op: Op) -> bool:
     if isinstance(op, LogicalBlocks):
         return bool(op.scale)
-    return isinstance(op, Roles | ClusterPeer | ClusterEnd) or (
-        isinstance(op, ScheduleOp) and not isinstance(op, LaunchNext)
-    )
+    return not isinstance(op, LaunchNext)
+
+
+_OF_A_CTA = (LogicalBlocks, Roles, ClusterPeer, ClusterEnd, ScheduleOp)
+"""The classes of the ops of which blocks may need a CTA each."""
 
 
 def logical_blocks(s: GpuState, op: LogicalBlocks) -> None:

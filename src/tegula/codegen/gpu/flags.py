@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.state import State
-from tegula.ir import Op, Value
+from tegula.ir import Contents, Op, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.base import Elementwise, element
 from tegula.ops.scalar import Select
@@ -16,13 +16,15 @@ from tegula.types import VecType, bool_, components
 class Flags:
     """The elementwise ops of a kernel whose only transitive users are `vec.bits`, and their lowering."""
 
-    def __init__(self, s: State) -> None:
+    def __init__(self, s: State, contents: Contents) -> None:
         self.s = s
-        self.users = uses(s.kernel.body)
+        self.users = uses(s.kernel.body) if contents.have(VecBits) else {}
         self._cached: dict[Op, bool] = {}
 
     def wait(self, op: Op) -> bool:
         """Whether the lowering of an op is deferred to its `vec.bits` user."""
+        if not self.users:
+            return False
         if op not in self._cached:
             self._cached[op] = self._is_deferrable(op)
         return self._cached[op]

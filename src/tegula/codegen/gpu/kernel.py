@@ -42,7 +42,7 @@ from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, argument_bytes, maps_offset
 from tegula.codegen.gpu.matmul import matmul, to_tf32
 from tegula.codegen.gpu.quotients import batched_functions
-from tegula.codegen.gpu.roles import multiplies, roles
+from tegula.codegen.gpu.roles import MATMULS, roles
 from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
@@ -50,7 +50,7 @@ from tegula.codegen.sites import printed_tiles
 from tegula.codegen.storage import FAR, ArrayDescriptor, SwizzledView, View
 from tegula.codegen.text import register_type
 from tegula.codegen.unused import without_unused
-from tegula.ir import Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
+from tegula.ir import ActsOnLines, Contents, Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
@@ -117,7 +117,6 @@ from tegula.ops.tile import (
 )
 from tegula.ops.vector import VecBits
 from tegula.passes.groups import Group
-from tegula.passes.lines import line_of
 from tegula.passes.place_shared import COUNT_BYTES
 from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
@@ -147,21 +146,22 @@ def lower_kernel(
     s = GpuState(kernel, parts.uniformity, target, debug)  # type: ignore[arg-type]
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
     s.layouts, s.places = parts.layouts, parts.shared.allocations
-    s.numbers = numbered(kernel.body)
-    s.clustered = any(isinstance(op, MbarrierNew) and op.cluster for op in kernel.walk())
+    contents = Contents(kernel)
+    s.numbers = numbered(kernel.body) if contents.have(Synchronising) else {}
+    s.clustered = any(op.cluster for op in contents.of(MbarrierNew))
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
-    s.together, s.block_lanes, s.part_bytes = blocks_together(kernel, parts)
-    _Walk(s).function()
+    s.together, s.block_lanes, s.part_bytes = blocks_together(kernel, parts, contents)
+    _Walk(s, Flags(s, contents)).function()
     return GpuCode(
-        _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
+        _module(s), parts.shared.plan, s.threads, s.sites, contents.have(*MATMULS), tuple(s.maps),
         s.start_registers, s.budgets, s.clustered, s.together,
-        WARP // s.block_lanes, s.part_bytes, _registers_of_lines(s),
+        WARP // s.block_lanes, s.part_bytes, _registers_of_lines(s, contents),
     )  # fmt: skip
 
 
-def _registers_of_lines(s: GpuState) -> int:
+def _registers_of_lines(s: GpuState, contents: Contents) -> int:
     """The maximum number of registers of a tile from which threads extract lines."""
-    tiles = (line.tile for op in s.kernel.walk() if (line := line_of(op)) is not None)
+    tiles = (op.line.tile for op in contents.of(ActsOnLines) if op.line is not None)
     bytes_held = (
         len(s.types(tile)) * element_bytes(scalar_of(tile.type.dtype))
         for tile in tiles
@@ -193,10 +193,10 @@ def _module(s: GpuState) -> str:
 class _Walk:
     """Walks the kernel once, in order."""
 
-    def __init__(self, s: GpuState) -> None:
+    def __init__(self, s: GpuState, flags: Flags) -> None:
         self.s = s
         self.code = s.code
-        self.flags = Flags(s)
+        self.flags = flags
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
         s.code.table_space = f"{GLOBAL} "
@@ -275,19 +275,20 @@ class _Walk:
             # Instructions of whole warps may follow.
             self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         rule = _RULES.get(type(op))
-        if rule is not None:
-            rule(self, op, *others)
-        elif isinstance(op, If | For | While):
-            control(s, op, self.region)
-        elif isinstance(op, STRAIGHT):
-            self._straight(op)
-        else:
-            access = lower_access(s, op)
-            if access is not None:
-                s.scalars[op.result] = access
+        if rule is None:
+            rule = _RULES[type(op)] = _Walk._straight if isinstance(op, STRAIGHT) else _Walk._access
+        rule(self, op, *others)
 
     def _first_lane(self) -> str:
         return self.code.emit(f"icmp eq i32 {self.s.lane32}, 0")
+
+    def _control(self, op: Op) -> None:
+        control(self.s, op, self.region)
+
+    def _access(self, op: Op) -> None:
+        access = lower_access(self.s, op)
+        if access is not None:
+            self.s.scalars[op.result] = access
 
     def _straight(self, op: Op) -> None:
         s = self.s
@@ -727,6 +728,7 @@ def _on_state(rule: Callable[..., Any]) -> Any:
 
 
 _RULES: dict[type[Op], Any] = {
+    **dict.fromkeys((If, For, While), _Walk._control),
     Tid: _Walk.tid,
     LogicalBlocks: _on_state(logical_blocks),
     BlockCoordinate: _on_state(block_place),

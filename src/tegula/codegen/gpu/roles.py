@@ -9,7 +9,7 @@ from tegula.codegen.gpu.schedule import sync_all
 from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
-from tegula.ir import Kernel, Op, Region
+from tegula.ir import Op, Region
 from tegula.ops.group import RegisterMma, SharedMma
 from tegula.ops.roles import REGISTER_STEP, WARP, WARP_GROUP, Roles, start_registers
 from tegula.passes.groups import Group, group_of, only_starts_copies
@@ -17,6 +17,7 @@ from tegula.passes.groups import Group, group_of, only_starts_copies
 WARPS = WARP_GROUP // WARP
 MIN_REGISTERS, MAX_REGISTERS = 24, 240
 """The minimum number of registers per thread, and the maximum number without a request."""
+MATMULS = (SharedMma, RegisterMma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def roles(s: GpuState, op: Roles, body: Callable[[Region], None]) -> None:
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {warp_index}, i32 0, i32 31)")
     all_units = units(op, threads)
     start = start_registers(threads)
-    registers_of = budgets(all_units, threads, multiplies(op)) if s.gpu.sets_registers else {}
+    registers_of = budgets(all_units, threads, _multiplies(op)) if s.gpu.sets_registers else {}
     s.start_registers = start if registers_of else 0
     s.budgets = tuple(n for u, n in registers_of.items() for _ in range(u.group.warp_groups))
 
@@ -105,9 +106,9 @@ def budgets(units: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
     return assigned
 
 
-def multiplies(region: Op | Kernel) -> bool:
-    """Whether a region contains matmuls."""
-    return any(isinstance(op, SharedMma | RegisterMma) for op in region.walk())
+def _multiplies(op: Op) -> bool:
+    """Whether an op contains matmuls."""
+    return any(isinstance(inner, MATMULS) for inner in op.walk())
 
 
 def _emit_role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:

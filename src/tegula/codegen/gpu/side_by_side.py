@@ -9,6 +9,9 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.ir import Op, Region, Value
 from tegula.ops.tile import TileLoad, TileMap, TileStore
 
+GROUPED = (TileLoad, TileMap, TileStore)
+"""The kinds of ops that may share branches."""
+
 
 def group_ops(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
     """The ops in order, grouped; most groups are a single op."""
@@ -23,7 +26,9 @@ def group_ops(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
 
 def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
     first = group[0]
-    if type(op) is not type(first) or any(v.owner in group for v in op.operands):
+    if type(op) is not type(first) or not isinstance(op, GROUPED):
+        return False
+    if any(v.owner in group for v in op.operands):
         return False
     if isinstance(op, TileMap) and isinstance(first, TileMap):
         return (
