@@ -16,6 +16,7 @@ pytestmark = pytest.mark.machine_code
 
 PAGE = mmap.PAGESIZE
 COLUMNS, ROWS = 32, 64
+EIGHT = tg.vector(8, float)
 
 
 @tg.kernel
@@ -28,6 +29,13 @@ def sums(a: tg.array2d[float], out: tg.array2d[float]):
 @tg.kernel
 def copies(a: tg.array2d[float], out: tg.array2d[float]):
     tg.tile_store(out, tg.tile_load(a, shape=(ROWS, COLUMNS)))
+
+
+@tg.kernel
+def extended(vectors: tg.uint64, out: tg.array1d[EIGHT]):
+    i = tg.tid()
+    v = tg._element_at(vectors + tg.uint64(i) * tg.uint64(12), tg.vec3)
+    out[i] = EIGHT(v[0], v[1], v[2], 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def array_before_guard_page(rows: int) -> np.ndarray:
@@ -70,3 +78,14 @@ def test_no_element_beyond_the_end_of_an_array_is_accessed() -> None:
     out[:] = -1
     tg.launch_tiled(copies, 1, [tg.array(a, copy=False)], [tg.array(out, copy=False)], block_dim=32)
     np.testing.assert_array_equal(out, np.concatenate([a, np.zeros((2, COLUMNS))]))
+
+
+def test_three_components_are_read_by_one_masked_load() -> None:
+    a = array_before_guard_page(3)
+    a[:] = np.arange(1, a.size + 1).reshape(a.shape)
+    count = a.size // 3
+    out = tg.empty(count, dtype=EIGHT)
+    tg.launch(extended, count, [a.ctypes.data], [out], block_dim=1)
+    np.testing.assert_array_equal(out.numpy()[:, :3], a.reshape(count, 3))
+    assert not out.numpy()[:, 3:].any()
+    assert "@llvm.masked.load.v4f32" in extended.llvm()

@@ -7,7 +7,7 @@ from tegula.codegen.atomics import atomic_element
 from tegula.codegen.scalar import REGISTER_COMPONENTS, Components
 from tegula.codegen.sites import TABLE_SLOT
 from tegula.codegen.state import State
-from tegula.codegen.text import memory_type, vector_of
+from tegula.codegen.text import constant, memory_type, vector_of
 from tegula.ops.structures import (
     StructureAdd,
     StructureLoad,
@@ -16,10 +16,13 @@ from tegula.ops.structures import (
     StructureValue,
 )
 from tegula.target import CudaTarget
-from tegula.types import VecType, bool_, components, element_bytes, scalar_of
+from tegula.types import DType, VecType, bool_, components, element_bytes, scalar_of
 
 SHORT_VECTOR = 3
 """The number of components of vectors that are loaded both as a vector and as scalars."""
+MASKED_BYTES, MASKED_BITS = 32, (32, 64)
+"""The minimum size of the vector registers of a processor of x86-64 that has masked loads, and the sizes of their
+elements in bits."""
 MAX_ACCESS_BYTES = 16
 """The size of the widest access on a GPU, in bytes, and the maximum alignment of elements of structures."""
 
@@ -77,7 +80,25 @@ def structure_load(s: State, op: StructureLoad | StructureValue) -> Components:
         # Values that are packed into vector registers use the vector, all others the scalars; LLVM removes the other
         # loads.
         s.code.record_extracted(tuple(values), vector)
+        _record_followed_by_zeros(s, tuple(values), scalar, pointer)
     return tuple(values)
+
+
+def _record_followed_by_zeros(s: State, values: Components, scalar: DType, pointer: str) -> None:
+    """Record the vector registers of a short vector whose components are followed by zeros, read by one masked load. A
+    load of three components would be two loads and an insert. LLVM removes registers that are not used."""
+    if not (s.target.is_x86 and s.target.vector_bytes >= MASKED_BYTES and scalar.bits in MASKED_BITS):
+        return
+    first, *others = REGISTER_COMPONENTS
+    kind, zero = vector_of(memory_type(scalar), first), constant(scalar, 0)
+    mask = ", ".join(f"i1 {'true' if k < SHORT_VECTOR else 'false'}" for k in range(first))
+    loaded = s.memory.masked_load(pointer, scalar, first, f"<{mask}>", "zeroinitializer")
+    s.code.packed[*values, *[zero] * (first - SHORT_VECTOR)] = loaded
+    for count in others:
+        order = ", ".join(f"i32 {min(k, first)}" for k in range(count))
+        s.code.packed[*values, *[zero] * (count - SHORT_VECTOR)] = s.code.emit(
+            f"shufflevector {kind} {loaded}, {kind} zeroinitializer, <{count} x i32> <{order}>"
+        )
 
 
 def structure_prefetch(s: State, op: StructurePrefetch) -> None:
