@@ -369,6 +369,8 @@ class _Block:
             words[0] = yield from self._warp(
                 thread, words[1] & 1, lambda operands: [sum(x << k for k, x in enumerate(operands))] * 32
             )
+        elif name == "vote.all.sync":
+            words[0] = yield from self._warp(thread, words[1] & 1, lambda flags: [int(all(flags))] * 32)
         elif name.startswith("match.any.sync"):
             mask = (1 << int(name.rpartition("i")[2])) - 1
             words[0] = yield from self._warp(thread, words[1] & mask, _matches)

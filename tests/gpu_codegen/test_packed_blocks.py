@@ -89,13 +89,6 @@ def test_blocks_of_several_warps_or_with_much_shared_memory_do_not_share_ctas() 
     assert lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 64).max_warps == 1
 
 
-def test_the_code_of_a_warp_with_one_block_has_no_divergence() -> None:
-    """For threads that may diverge, ptxas would duplicate code."""
-    text, cubin = assemble(lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 32))
-    assert ".maxntid 32, 8" in text and "bar.sync" not in text
-    assert "COLLECTIVE" not in cubin.sass()
-
-
 def cholesky_kernel(n: int, in_place: bool = False) -> Any:
     @tg.kernel
     def kernel(a: tg.array3d[float], out: tg.array3d[float], info: tg.array2d[int]):
@@ -105,6 +98,18 @@ def cholesky_kernel(n: int, in_place: bool = False) -> Any:
         tg.tile_store(info[i], first)
 
     return kernel
+
+
+def test_the_code_of_a_warp_has_no_divergence() -> None:
+    """For threads that may diverge, ptxas would duplicate code. Blocks that share a warp access arrays in the same way,
+    because their threads vote on accesses of 16 bytes."""
+    text, cubin = assemble(lower_to_llvm(gather_and_sum, arguments(), (BLOCKS,), 32))
+    assert ".maxntid 32, 8" in text and "bar.sync" not in text
+    assert "COLLECTIVE" not in cubin.sass()
+    arrays = [tg.zeros((BLOCKS, 8, 8)), tg.zeros((BLOCKS, 8, 8)), tg.zeros((BLOCKS, 1), dtype=int)]
+    shared_warp = lower_to_llvm(cholesky_kernel(8), arrays, (BLOCKS,), 32)
+    assert shared_warp.per_warp == 4
+    assert "COLLECTIVE" not in assemble(shared_warp)[1].sass()
 
 
 def matrices(matrix_count: int, n: int) -> np.ndarray:
@@ -199,17 +204,17 @@ def test_eliminations_of_small_matrices_share_warps(n: int, per_warp: int, warps
 
 
 def test_elements_left_of_a_pivot_are_not_exchanged() -> None:
-    """A step needs one shuffle for each remaining element of the pivot row, and two warp reductions to find the
+    """A step needs one shuffle for each remaining element of the pivot row, and two reductions in 16 lanes to find the
     pivot."""
 
     @tg.kernel
     def kernel(a: tg.array3d[float], lu: tg.array3d[float], piv: tg.array2d[int]):
         i = tg.tid()
-        factors, exchanges = tg.tile_lu(tg.tile_load(a[i], shape=(24, 24)))
+        factors, exchanges = tg.tile_lu(tg.tile_load(a[i], shape=(12, 12)))
         tg.tile_store(lu[i], factors)
         tg.tile_store(piv[i], exchanges)
 
-    args = [tg.zeros((5, 24, 24)), tg.zeros((5, 24, 24)), tg.zeros((5, 24), dtype=int)]
+    args = [tg.zeros((5, 12, 12)), tg.zeros((5, 12, 12)), tg.zeros((5, 12), dtype=int)]
     text = lower_to_llvm(kernel, args, (5,), 32).text
-    assert text.count("shfl.sync.idx") == 1 + 24 * 25 // 2
-    assert text.count("redux.sync") == 2 * 24 and "shfl.sync.bfly" not in text
+    assert text.count("shfl.sync.idx") == 1 + 12 * 13 // 2
+    assert text.count("shfl.sync.bfly") == 2 * 12 * 4 and "redux.sync" not in text

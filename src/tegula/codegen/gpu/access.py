@@ -240,6 +240,9 @@ def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDesc
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
         misalignment = s.code.emit(f"and i64 {address}, {width * scalar_of(array.dtype).bits // 8 - 1}")
         ok = _and(s, ok, s.code.emit(f"icmp eq i64 {misalignment}, 0"))
+    if s.block_lanes < WARP and ok != "true":
+        # Blocks that share a warp branch together. ptxas emits code twice if threads of a warp may be apart.
+        ok = s.code.emit(f"call i1 @llvm.nvvm.vote.all.sync(i32 -1, i1 {ok})")
     return ok
 
 
