@@ -1,4 +1,4 @@
-"""Elements of 16 bytes and more of arrays in lane code: one access for each 16 bytes of an aligned array."""
+"""Elements of 8 bytes and more of arrays in lane code: one access for each 16 bytes, or 8, of an aligned array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_code import lower_to_llvm, run_serially
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
 
-VECTOR_8 = tg.vector(8, float)
+VECTOR_6, VECTOR_8 = tg.vector(6, float), tg.vector(8, float)
 
 
 @tg.kernel
@@ -31,9 +31,9 @@ def memory_accesses(a: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     ("dtype", "instruction_suffix", "expected_count"),
-    [(tg.vec4, "v4.b32", 1), (VECTOR_8, "v4.b32", 2), (tg.vec4d, "v2.b64", 2)],
+    [(tg.vec2, "v2.b32", 1), (tg.vec4, "v4.b32", 1), (VECTOR_8, "v4.b32", 2), (tg.vec4d, "v2.b64", 2)],
 )
-def test_elements_of_aligned_arrays_are_accesses_of_16_bytes(
+def test_elements_of_aligned_arrays_are_accesses_of_vectors(
     dtype: Any, instruction_suffix: str, expected_count: int
 ) -> None:
     actual = memory_accesses(tg.zeros(32, dtype=dtype))
@@ -47,8 +47,10 @@ def test_elements_of_aligned_arrays_are_accesses_of_16_bytes(
 
 def test_elements_of_other_arrays_are_accesses_of_their_scalars() -> None:
     unaligned = tg.array(np.zeros(33 * 4 + 1, np.float32)[1:].reshape(33, 4), dtype=tg.vec4, copy=False)
-    for a in (unaligned, tg.zeros(64, dtype=tg.vec4)[::2], tg.zeros(32, dtype=tg.vec3)):
-        assert not any(".v4" in x for x in memory_accesses(a) if x.startswith("ld")), a.dtype
+    pairs = tg.array(np.zeros(33 * 2 + 1, np.float32)[1:].reshape(33, 2), dtype=tg.vec2, copy=False)
+    strided = (tg.zeros(64, dtype=tg.vec4)[::2], tg.zeros(64, dtype=tg.vec2)[::2])
+    for a in (unaligned, pairs, *strided, tg.zeros(32, dtype=tg.vec3), tg.zeros(32, dtype=VECTOR_6)):
+        assert not any(".v" in x for x in memory_accesses(a) if x.startswith("ld")), a.dtype
 
 
 @tg.kernel
