@@ -260,14 +260,21 @@ def _point_at(query: HASH_GRID_QUERY, item: int32):
 
 
 @composite()
-def _next_cells(query: InOut[HASH_GRID_QUERY]):
-    """Advance to the next cells of a row that are adjacent in memory, or to the next cell if a group is requested."""
+def _next_start(query: HASH_GRID_QUERY):
+    """The position of the next cell along x, and the address of its start."""
     x, y, z = query.from_x + query.x, query.from_y + query.y, query.from_z + query.z
     x = tg.where(x >= query.dim_x, x - query.dim_x, x)
     y = tg.where(y >= query.dim_y, y - query.dim_y, y)
     z = tg.where(z >= query.dim_z, z - query.dim_z, z)
+    return x, query.starts + tg.uint64((z * query.dim_y + y) * query.dim_x + x) * 4
+
+
+@composite()
+def _next_cells(query: InOut[HASH_GRID_QUERY]):
+    """Advance to the next cells of a row that are adjacent in memory, or to the next cell if a group is requested. The
+    CPU fetches the points of the cells that follow, and the start of the row after them."""
+    x, start_address = tg._next_start(query)
     cell_count = tg.where(query.grouped, 1, tg.min(query.count_x - query.x, query.dim_x - x))
-    start_address = query.starts + tg.uint64((z * query.dim_y + y) * query.dim_x + x) * 4
     query.item, query.end = (
         tg._element_at(start_address, int32),
         tg._element_at(start_address + tg.uint64(cell_count) * 4, int32),
@@ -280,6 +287,10 @@ def _next_cells(query: InOut[HASH_GRID_QUERY]):
         query.x, query.y = 0, query.y + 1
         if query.y == query.count_y:
             query.y, query.z = 0, query.z + 1
+    _, address_ahead = tg._next_start(query)
+    read_first = tg.where(query.grouped, query.groups, query.ids)
+    tg._read_soon(read_first + tg.uint64(tg._element_at(address_ahead, int32)) * 4)
+    tg._read_soon(address_ahead + tg.uint64(query.dim_x) * 4)
 
 
 @composite()
