@@ -28,6 +28,8 @@ def plus(a: Form, b: Form, factor: int = 1) -> Form:
     """The linear form a + factor * b."""
     if not factor:
         return a
+    if not b[0]:
+        return a[0], a[1] + factor * b[1]
     total = dict(a[0])
     for atom, n in b[0].items():
         if new := total.get(atom, 0) + factor * n:
@@ -39,6 +41,8 @@ def plus(a: Form, b: Form, factor: int = 1) -> Form:
 
 def times(a: Form, factor: int) -> Form:
     """A linear form times a number."""
+    if factor == 1:
+        return a
     return ({atom: factor * n for atom, n in a[0].items()}, factor * a[1]) if factor else ZERO
 
 
@@ -74,57 +78,66 @@ def is_infeasible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
 
 def _without(atom: Atom, equation: Form, form: Form) -> Form:
     """A positive multiple of a form, with the variable `atom` eliminated by an equation (`equation` = 0)."""
-    n, pivot = form[0].get(atom, 0), equation[0][atom]
-    if not n:
+    n = form[0].get(atom)
+    if n is None:
         return form
+    pivot = equation[0][atom]
     return plus(times(form, abs(pivot)), equation, -n if pivot > 0 else n)
 
 
+Tightest = dict[frozenset[tuple[Atom, int]], Form]
+"""The tightest inequality for each distinct sum of terms, by its terms, in order of first insertion, so that answers
+are deterministic."""
+
+
 def _is_contradictory(forms: Iterable[Form]) -> bool:
-    remaining = _tightened(forms)
+    remaining = _tightened({}, forms)
     while remaining is not None:
         counts: dict[Atom, list[int]] = {}
-        for terms, _ in remaining:
+        for terms, _ in remaining.values():
             for atom, n in terms.items():
-                counts.setdefault(atom, [0, 0])[n > 0] += 1
+                count = counts.get(atom)
+                if count is None:
+                    count = counts[atom] = [0, 0]
+                count[n > 0] += 1
         if not counts:
             return False
         atom = min(counts, key=lambda atom: counts[atom][0] * counts[atom][1] - sum(counts[atom]))
         if counts[atom][0] * counts[atom][1] > MAX_INEQUALITIES:
             return False
-        remaining = _tightened(_eliminate(atom, remaining))
+        remaining = _without_variable(atom, remaining)
         if remaining is not None and len(remaining) > MAX_INEQUALITIES:
             return False
     return True
 
 
-def _tightened(forms: Iterable[Form]) -> list[Form] | None:
-    """The tightest inequality for each distinct sum of terms, in order of first insertion, so that answers are
-    deterministic; None if an inequality never holds."""
-    form_of: dict[frozenset[tuple[Atom, int]], Form] = {}
+def _tightened(known: Tightest, forms: Iterable[Form]) -> Tightest | None:
+    """The known inequalities and further ones; None if an inequality never holds."""
     for terms, number in forms:
         if not terms:
             if number < 0:
                 return None
             continue
         factor = gcd(*terms.values())
-        divided = {atom: n // factor for atom, n in terms.items()}
-        key, number = frozenset(divided.items()), number // factor
-        if key not in form_of or number < form_of[key][1]:
-            form_of[key] = divided, number
-    return list(form_of.values())
+        if factor != 1:
+            terms, number = {atom: n // factor for atom, n in terms.items()}, number // factor
+        key = frozenset(terms.items())
+        form = known.get(key)
+        if form is None or number < form[1]:
+            known[key] = terms, number
+    return known
 
 
-def _eliminate(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:
-    """The inequalities that `forms` imply for the variables other than `atom`."""
+def _without_variable(atom: Atom, forms: Tightest) -> Tightest | None:
+    """The inequalities that `forms` imply for the variables other than `atom`; None if one of them never holds."""
+    others: Tightest = {}
     lower: list[Form] = []
     upper: list[Form] = []
-    for form in forms:
-        n = form[0].get(atom, 0)
-        if not n:
-            yield form
+    for key, form in forms.items():
+        n = form[0].get(atom)
+        if n is None:
+            others[key] = form
         else:
             (lower if n > 0 else upper).append(form)
-    for low in lower:
-        for high in upper:
-            yield plus(times(low, -high[0][atom]), high, low[0][atom])
+    sums = (plus(times(low, -high[0][atom]), high, low[0][atom]) for low in lower for high in upper)
+    return _tightened(others, sums)

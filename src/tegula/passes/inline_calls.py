@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ir.rewrite import clone_op, replace
 from tegula.ops.gradient import Call
 from tegula.passes.runner import Compilation
 from tegula.passes.simplify import simplify
@@ -24,24 +23,26 @@ def _all(call: Call) -> bool:
 
 def inline_selected(region: Region, is_selected: Callable[[Call], bool] = _all) -> None:
     """Rewrite the region in place: calls that satisfy `is_selected` are replaced by their bodies."""
+    _inline(region, is_selected, {})
+
+
+def _inline(region: Region, is_selected: Callable[[Call], bool], mapping: dict[Value, Value]) -> None:
+    """Move the bodies of calls to the place of the calls. `mapping`: the arguments of the calls around the region, by
+    parameter, and the results of earlier calls."""
     out: list[Op] = []
-    mapping: dict[Value, Value] = {}
     for op in region.ops:
         op.substitute(mapping)
-        for nested in op.regions:
-            if not isinstance(op, Call):
-                replace(nested, mapping)
-                inline_selected(nested, is_selected)
+        if not isinstance(op, Call):
+            for nested in op.regions:
+                _inline(nested, is_selected, mapping)
         if not isinstance(op, Call) or not is_selected(op):
             out.append(op)
             continue
-        inner: dict[Value, Value] = dict(zip(op.function.args, op.arguments, strict=True))
-        body = Region()
-        for nested in op.function.ops:
-            body.append(clone_op(nested, inner))
-        inline_selected(body, is_selected)
-        mapping.update(zip(op.results, body.yielded, strict=True))
-        for inlined in body.ops[:-1]:
+        function = op.function
+        mapping.update(zip(function.args, op.arguments, strict=True))
+        _inline(function, is_selected, mapping)
+        mapping.update(zip(op.results, function.yielded, strict=True))
+        for inlined in function.ops[:-1]:
             inlined.parent = region
             out.append(inlined)
     region.ops = out

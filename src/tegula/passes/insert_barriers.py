@@ -60,6 +60,10 @@ class BarrierAccess:
     synced: bool = False
     in_flight: bool = False
 
+    def __hash__(self) -> int:
+        """A hash of the fields that differ most; accesses are hashed often."""
+        return hash((self.op, self.kind, self.value))
+
 
 @dataclass(frozen=True, slots=True)
 class Clash:
@@ -126,6 +130,8 @@ class _Walk:
             self.accesses_of[op] = list(self.accesses(op))
         accesses = self.accesses_of[op]
         pending = _waited(pending, op)
+        if not accesses:
+            return pending
         clash = _widest(clash for a in pending for b in accesses if (clash := self.clash(a, b)) is not None)
         if clash is not None:
             copies = any(self.clash(a, b) is not None for a in _copied(pending) for b in accesses)
@@ -356,6 +362,8 @@ def _waited(pending: list[BarrierAccess], op: Op) -> list[BarrierAccess]:
     """The pending accesses after an op that may wait for those in flight. An access that the wait may complete is
     complete for the waiting threads alone, so that a barrier must follow; it may also still be in flight, unless the
     wait is for all."""
+    if not any([access.in_flight for access in pending]):
+        return pending
     out: list[BarrierAccess] = []
     for access in pending:
         left = left_in_flight(op, access.op, access.kind != "read") if access.in_flight else None

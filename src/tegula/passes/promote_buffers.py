@@ -14,7 +14,7 @@ from tegula.ops.control import While
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileExtract, TileFillAbsent, TileReshape, TileSlice
 from tegula.passes.runner import Compilation
-from tegula.passes.uniformity import analyse, in_divergent_code
+from tegula.passes.uniformity import analyse
 from tegula.types import BufType, TileType
 
 VIEWS = (BufView, BufReshape)
@@ -42,26 +42,29 @@ class _Promotion:
             if isinstance(op, BufNew):
                 if not op.between_roles:
                     objects.add(op.result)
+            elif isinstance(op, While):
+                # A condition region only yields a bool, so that a value written there could not be passed to the body.
+                excluded.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
+            elif not any([isinstance(v.type, BufType) for v in op.operands]):
+                continue
             elif isinstance(op, BufSet | BufUpdate):
                 excluded.add(root(op.buffer))
             elif isinstance(op, BufWrite):
                 written.add(root(op.buffer))
             elif isinstance(op, VIEWS):
                 viewed.add(root(op.buffer))
-            elif isinstance(op, While):
-                # A condition region only yields a bool, so that a value written there could not be passed to the body.
-                excluded.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
-                excluded.update(root(v) for v in op.operands if isinstance(v.type, BufType))
+                excluded.update(map(root, op.operands))
         promoted = objects - excluded - (viewed & written)
         return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
 
     def _viewed_by_lanes(self) -> Iterator[Value]:
         """The objects with lane-varying views."""
         uniformity = analyse(self.kernel)
-        divergent = set(in_divergent_code(self.kernel.body, uniformity))
         for op in self.kernel.walk():
-            if isinstance(op, VIEWS) and (op in divergent or any(map(uniformity.varying, op.operands))):
+            if isinstance(op, VIEWS) and (
+                uniformity.reached_by_some_lanes(op) or any(map(uniformity.varying, op.operands))
+            ):
                 yield root(op.result)
 
     def run(self) -> None:

@@ -22,6 +22,8 @@ from tegula.passes.runner import Compilation
 from tegula.types import DType, TileType, Type, scalar_of, to_numpy
 
 FOLDED = (Elementwise, Cast, Bitcast, Select)
+RESHAPES = (ReshapeLike, TileSlice)
+UNNUMBERED = (Yield, TileEmpty)
 
 
 def simplify(kernel: Kernel, context: Compilation) -> None:
@@ -73,9 +75,13 @@ def _same_tile(op: TileMap, values: Iterable[Value]) -> bool:
 
 
 class _Simplifier:
+    """`mapping`: the values that replace others; `exact`: the keys of attributes, by the identity of the object, which
+    stays alive."""
+
     def __init__(self, ranges: IntegerRanges) -> None:
         self.mapping: dict[Value, Value] = {}
         self.ranges = ranges
+        self.exact: dict[int, tuple[Any, str]] = {}
 
     def region(self, region: Region, available: dict[Any, Op]) -> None:
         """Simplify a region. `available`: the pure ops that dominate it, by value number."""
@@ -87,7 +93,7 @@ class _Simplifier:
             if replaced is not None:
                 self.mapping[op.result] = replaced
                 continue
-            key = _key(op)
+            key = self._key(op)
             if key is not None and key in available:
                 self._reuse(op, available[key])
                 continue
@@ -108,12 +114,14 @@ class _Simplifier:
     def _fold(self, op: Op, out: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
             return op.b
-        same = self._unchanged(op) or _round_trip_source(op)
+        same = self._unchanged(op) if isinstance(op, Binary) else _round_trip_source(op)
         if same is not None:
             return same
-        if isinstance(op, ReshapeLike | TileSlice):
+        if isinstance(op, RESHAPES):
             return _simpler_reshape(op, out)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
+            return None
+        if not all([isinstance(v.owner, ConstantLike) for v in op.operands]):
             return None
         constants = [
             np.array([v.owner.value], to_numpy(v.type))
@@ -128,9 +136,9 @@ class _Simplifier:
         out.append(constant_op)
         return constant_op.result
 
-    def _unchanged(self, op: Op) -> Value | None:
+    def _unchanged(self, op: Binary) -> Value | None:
         """The operand that an integer op returns unchanged; None if there is none."""
-        if not isinstance(op, Binary) or not isinstance(op.a.type, DType) or not op.a.type.is_int:
+        if not isinstance(op.a.type, DType) or not op.a.type.is_int:
             return None
         first, second = op.a, op.b
         if type(op) in NEUTRAL and _integer_constant(second) == NEUTRAL[type(op)]:
@@ -148,6 +156,21 @@ class _Simplifier:
         if not isinstance(compared, Cmp) or compared.pred != "lt" or compared.a is not index:
             return False
         return _integer_constant(compared.b) == 0 and self.ranges.nonnegative(index)
+
+    def _key(self, op: Op) -> Any:
+        """A value number: equal for pure ops that compute the same value; None for ops that must stay."""
+        if not op.PURE or op.regions or isinstance(op, UNNUMBERED):
+            return None
+        attributes = [(name, self._exact(value)) for name, value in op.attrs.items()]
+        return (type(op), *op.operands, *sorted(attributes))
+
+    def _exact(self, value: Any) -> str:
+        """A key for an attribute that distinguishes 0.0 from -0.0, and 1 from 1.0 and True."""
+        known = self.exact.get(id(value))
+        if known is None:
+            text = str(value) if isinstance(value, Type) else f"{type(value).__name__} {value!r}"
+            known = self.exact[id(value)] = value, text
+        return known[1]
 
 
 def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
@@ -218,15 +241,3 @@ def represents_all(wide: DType, narrow: DType) -> bool:
 
 def _integer_constant(value: Value) -> int | None:
     return value.owner.value if isinstance(value.owner, ConstantLike) else None
-
-
-def _key(op: Op) -> Any:
-    """A value number: equal for pure ops that compute the same value; None for ops that must stay."""
-    if not op.PURE or op.regions or isinstance(op, Yield | TileEmpty):
-        return None
-    return (op.NAME, tuple(op.operands), tuple(sorted((k, _exact(v)) for k, v in op.attrs.items())))
-
-
-def _exact(value: Any) -> Any:
-    """A key for an attribute that distinguishes 0.0 from -0.0, and 1 from 1.0 and True."""
-    return (type(value).__name__, repr(value)) if not isinstance(value, Type) else str(value)

@@ -3,12 +3,11 @@ ops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeGuard
 
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, CooperativeAfterReturn, DivergentCooperativeOp, raise_all
-from tegula.ir import CallLike, Carrier, Kernel, LaunchClass, Op, Region, Value
+from tegula.ir import CallLike, Carrier, Kernel, LaunchClass, LoopLike, Op, Region, Value
 from tegula.ops.control import For, If
 from tegula.ops.lane import Tid
 from tegula.ops.roles import Roles
@@ -28,12 +27,19 @@ class Uniformity:
         """Whether a value differs between lanes."""
         return value in self.values
 
+    def reached_by_some_lanes(self, op: Op) -> bool:
+        """Whether possibly only some lanes of a block reach an op, because a condition around the op diverges."""
+        while op.parent is not None and op.parent.parent is not None:
+            op = op.parent.parent
+            if op in self.divergent:
+                return True
+        return False
+
 
 def analyse(kernel: Kernel) -> Uniformity:
     """The uniformity of a kernel's values: the least fixpoint over the lattice uniform < varying."""
     known = Uniformity(kernel.launch)
-    while _visit(kernel.body, known):
-        pass
+    _visit(kernel.body, known)
     return known
 
 
@@ -42,58 +48,57 @@ def analyse_lanes(kernel: Kernel, context: Compilation) -> None:
     context.uniformity = analyse(kernel)
 
 
-def _visit(region: Region, known: Uniformity) -> bool:
-    changed = False
+def _visit(region: Region, known: Uniformity) -> None:
+    """Find the varying values of a region, given those that are defined before."""
+    varying = known.values
     for op in region.ops:
-        if isinstance(op, Carrier):
-            changed |= _visit_control(op, known)
-        elif isinstance(op, Roles):
+        if op.regions and isinstance(op, Carrier):
+            _visit_control(op, known)
+        elif op.regions and isinstance(op, Roles):
             for role in op.roles:
-                changed |= _visit(role, known)
-        elif isinstance(op, CallLike):
-            changed |= _visit_call(op, known)
-        else:
-            changed |= _mark([r for r in op.results if _result_varies(op, r, known)], known)
-    return changed
+                _visit(role, known)
+        elif op.regions and isinstance(op, CallLike):
+            _visit_call(op, known)
+        elif isinstance(op, Tid):
+            uniform = known.launch.uniform
+            varying.update(r for k, r in enumerate(op.results) if not uniform[k])
+        elif op.VARYING or not (op.COOPERATIVE or varying.isdisjoint(op.operands)):
+            varying.update(op.results)
 
 
-def _result_varies(op: Op, result: Value, known: Uniformity) -> bool:
-    if isinstance(op, Tid):
-        return not known.launch.uniform[op.results.index(result)]
-    if op.VARYING:
-        return True
-    return not op.COOPERATIVE and any(known.varying(v) for v in op.operands)
-
-
-def _visit_call(op: CallLike, known: Uniformity) -> bool:
+def _visit_call(op: CallLike, known: Uniformity) -> None:
     """Mark the results of a call as varying if the values that its function yields are varying."""
     function = op.function
-    changed = _mark([a for a, v in zip(function.args, op.arguments, strict=True) if known.varying(v)], known)
-    changed |= _visit(function, known)
-    varying = [r for r, v in zip(op.results, function.yielded, strict=True) if known.varying(v)]
-    return _mark(varying, known) or changed
+    known.values.update(a for a, v in zip(function.args, op.arguments, strict=True) if known.varying(v))
+    _visit(function, known)
+    known.values.update(r for r, v in zip(op.results, function.yielded, strict=True) if known.varying(v))
 
 
-def _mark(values: list[Value], known: Uniformity) -> bool:
-    added = [v for v in values if v not in known.values]
-    known.values.update(added)
-    return bool(added)
+def _visit_control(op: Carrier, known: Uniformity) -> None:
+    """Find the varying values of a branch or loop. The regions of a loop are visited again as long as an iteration
+    passes more varying values to the next one."""
+    is_loop = isinstance(op, LoopLike)
+    if is_loop:
+        _mark(op, known)
+    while True:
+        for region in op.regions:
+            _visit(region, known)
+        if not (_mark(op, known) and is_loop):
+            return
 
 
-def _visit_control(op: Carrier, known: Uniformity) -> bool:
-    changed = False
-    for region in op.regions:
-        changed |= _visit(region, known)
-    divergent = any(known.varying(v) for v in op.control_operands)
-    if divergent and isinstance(op, For):
-        changed |= _mark([op.index], known)
-    if divergent and op not in known.divergent:
+def _mark(op: Carrier, known: Uniformity) -> bool:
+    """Mark the values that a branch or loop defines as varying if their sources are. Returns whether more are."""
+    varying, count = known.values, len(known.values)
+    divergent = not varying.isdisjoint(op.control_operands)
+    if divergent:
         known.divergent.add(op)
-        changed = True
+        if isinstance(op, For):
+            varying.add(op.index)
     for item in op.carried:
-        if divergent or any(known.varying(v) for v in item.sources):
-            changed |= _mark([*item.defined_values], known)
-    return changed
+        if divergent or not varying.isdisjoint(item.sources):
+            varying.update(item.defined_values)
+    return len(varying) > count
 
 
 def begins_at_lane(op: Op, launch: LaunchClass) -> TypeGuard[For]:
@@ -103,15 +108,6 @@ def begins_at_lane(op: Op, launch: LaunchClass) -> TypeGuard[For]:
         return False
     index = op.start.owner
     return isinstance(index, Tid) and index.results.index(op.start) == launch.ndim - 1
-
-
-def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -> Iterator[Op]:
-    """The ops that only some lanes of a block may reach."""
-    for op in region.ops:
-        if inside:
-            yield op
-        for nested in op.regions:
-            yield from in_divergent_code(nested, known, inside or op in known.divergent)
 
 
 def check_cooperation(kernel: Kernel, context: Compilation) -> None:
