@@ -947,13 +947,14 @@ def bit_xor(a: Any, b: Any) -> Any:
     """
 
 def bitcast(x: Any, dtype: Any) -> Any:
-    """The bits of x read as another scalar type of the same width.
+    """The bits of x read as another type of the same width.
 
     Parameters:
         x: a scalar, vector, matrix or tile.
-        dtype: a scalar type with the width of the components of `x`.
+        dtype: a scalar type with the width of the components of `x`, or a scalar or vector type of the size of `x`,
+            as in `tg.bitcast(word, tg.vec2h)`: component 0 has the lowest bits.
     Returns:
-        a value of the shape of `x` with components of `dtype`.
+        a value of the shape of `x` with components of `dtype`, or a value of the type `dtype`.
     Raises:
         type-mismatch: the widths differ.
         out-of-range: a literal does not fit the dtype that it takes.

@@ -22,6 +22,7 @@ from tensor_cores import multiply_group, multiply_warp, swizzled_offset, to_tf32
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load
 from tegula.codegen.gpu import GpuCode
+from tegula.ops.scalar import DotBytes, Fma, PermuteBytes
 from tegula.target import get_target
 
 WINDOW_START, SHARED_START, WINDOW_BYTES = 0x10000000, 0x10000400, 1 << 18
@@ -172,6 +173,7 @@ def _translate(text: str, rank: int, size: int, rows: int) -> tuple[str, list[st
     product = rf"\1 = call {pair} @llvm.fma.v2bf16({pair} \2, {pair} \3, {pair} {zeros})"
     text = re.sub(rf"(%\S+) = fmul {pair} (%\S+), (.+)$", product, text, flags=re.MULTILINE)
     text = re.sub(rf"(%\S+) = call {pair} @llvm.fma.v2bf16\((.+)\)$", fused, text, flags=re.MULTILINE)
+    text = re.sub(r"@llvm\.(fma\.(?:v2)?f16)\(", r"@llvm.nvvm.\1(", text)
     declared: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
     def replace_call(call: re.Match[str]) -> str:
@@ -389,6 +391,13 @@ class _Block:
             )
         elif name.startswith("mma."):
             yield from self._mma(thread, name, words, 10)
+        elif name in ("fma.f16", "fma.v2f16"):
+            values = [np.array([word & 0xFFFFFFFF], np.uint32).view(np.float16) for word in words[:3]]
+            words[0] = int(Fma.ref({}, *values).view(np.uint32)[0])
+        elif name in ("prmt", "idp4a.s.u"):
+            op = PermuteBytes if name == "prmt" else DotBytes
+            values = [np.array([word & 0xFFFFFFFF], np.uint32) for word in words[:3]]
+            words[0] = int(op.ref({}, *values)[0])
         elif name == "e4m3x2.to.f16x2.rn":
             pair = np.array([words[0] & 0xFFFF], np.uint16).view(ml_dtypes.float8_e4m3fn).astype(np.float16)
             words[0] = int(pair.view(np.uint32)[0])

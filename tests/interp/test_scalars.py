@@ -351,7 +351,7 @@ def test_select_picks_per_lane():
 
 
 OTHER_TESTED_OPS = (
-    *("bit_count", "clz", "brev", "permute_bytes"),
+    *("bit_count", "clz", "brev", "permute_bytes", "dot_bytes"),
     *("neg", "abs", "not", "cmp", "classify", "never_above", "copysign"),
     *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2", "reciprocal"),
 )
@@ -377,6 +377,30 @@ def test_bytes_are_permuted_by_the_digits_of_a_selector():
     for selector, expected in ((0x3210, 0x33221100), (0x7514, 0x77551144), (0x0000, 0), (0x0763, 0x00776633)):
         selectors = np.array([selector], np.uint32)
         assert evaluate("permute_bytes", uint32, a, b, selectors).tolist() == [expected]
+
+
+def test_digits_from_8_on_select_signs():
+    a, b = np.array([0x80FF7F00], np.uint32), np.array([0x00000080], np.uint32)
+    for selector, expected in ((0xBA98, 0xFFFF0000), (0x3C1F, 0x80FF7F00), (0xFFFF, 0)):
+        selectors = np.array([selector], np.uint32)
+        assert evaluate("permute_bytes", uint32, a, b, selectors).tolist() == [expected]
+
+
+def test_bytes_are_multiplied_and_added():
+    a, b = [0x80FF7F01, 0xFFFFFFFF], [0xFF0203FF, 0xFFFFFFFF]
+    sums = [-128 * 255 + -1 * 2 + 127 * 3 + 255 + 7, -4 * 255 - 1]
+    expected = [x % (1 << 32) for x in sums]
+    assert evaluate("dot_bytes", uint32, a, b, [7, 0xFFFFFFFF]).tolist() == expected
+
+
+def test_fused_float16_is_rounded_once():
+    a, b, c = ([np.float16(x)] for x in (1 + 3 * 2.0**-10, 1.5, 2.0**-24))
+    exact = Fraction(float(a[0])) * Fraction(float(b[0])) + Fraction(float(c[0]))
+    (result,) = evaluate("fma", float16, a, b, c)
+    neighbours = [result, np.nextafter(result, np.float16(9)), np.nextafter(result, np.float16(0))]
+    assert min(neighbours, key=lambda x: abs(Fraction(float(x)) - exact)) == result
+    twice = np.float16(np.float32(float(exact)))
+    assert result != twice
 
 
 def test_tests_cover_every_elementwise_op():

@@ -39,6 +39,8 @@ OPS_WITHOUT_ADJOINT = {
         "clz",
         "brev",
         "permute_bytes",
+        "dot_bytes",
+        "vec.unset",
         "vec.bits",
         "table.get",
         "lane.ballot",

@@ -32,7 +32,7 @@ from tegula.ops.tile import (
     TileStore,
     tile_type,
 )
-from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat
+from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat, VecUnset
 from tegula.types import DType, TileType, bool_, components, element_bytes, int64, scalar_of
 
 STRAIGHT = (
@@ -43,6 +43,7 @@ STRAIGHT = (
     S.Const,
     VecMake,
     VecSplat,
+    VecUnset,
     VecExtract,
     VecInsert,
     VecPart,

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tegula.codegen.bits import Components, bitcast, bitcasts, packed
+from tegula.codegen.bytes_of_words import dot_bytes, permute_bytes
 from tegula.codegen.convert import constant_true, convert, narrow_exact, truncated
 from tegula.codegen.tables import table_elements
 from tegula.codegen.text import Code, constant, register_type, scalar_type, vector_of, wrapped
@@ -21,7 +23,7 @@ from tegula.ops.base import Elementwise, element
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.scalar import Classify, Cmp, Select
 from tegula.ops.table import TableGet
-from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat
+from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat, VecUnset
 from tegula.types import (
     DTYPES,
     DType,
@@ -29,14 +31,12 @@ from tegula.types import (
     VecType,
     components,
     element_shape,
+    float16,
     float32,
     float64,
     scalar_of,
-    uint8,
     uint32,
 )
-
-Components: TypeAlias = tuple[str, ...]
 
 
 def mangled(dtype: DType, width: int) -> str:
@@ -58,6 +58,8 @@ def _componentwise(code: Code, op: Op, operands: Sequence[Components], width: in
     """Lower an elementwise op, one component at a time."""
     first, *_ = op.operands
     source = scalar_of(first.type)  # type: ignore[arg-type]
+    if code.pairs_halves and width == 1 and source is float16 and type(op) in _IN_PAIRS:
+        return _in_pairs(code, op, operands)
     results = tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
     if len(results) > 1 and source.is_int and type(op) in _EXTREMES:
         return tuple(_opaque(code, x, source, width) for x in results)
@@ -108,13 +110,17 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
     """One component of the result of an elementwise op on operands of scalar type `dtype`."""
     kind = type(op)
     if dtype.bits < 32 and dtype.is_float and kind not in _SIGN_BIT:
-        wide = [convert(code, x, dtype, float32, width) for x in xs]
-        result = elementwise(code, op, float32, wide, width)
+        if kind is S.Fma and dtype is float16 and code.pairs_halves:
+            return _FLOAT[kind](code, op, dtype, xs, width)
+        # The float32 result of a fused multiply-add of float16 would be rounded twice.
+        intermediate = float64 if kind is S.Fma and dtype is float16 else float32
+        wide = [convert(code, x, dtype, intermediate, width) for x in xs]
+        result = elementwise(code, op, intermediate, wide, width)
         if kind in _TO_BOOL:
             return result
         if kind in _EXACT:
             return narrow_exact(code, result, dtype, width)
-        return convert(code, result, float32, dtype, width)
+        return convert(code, result, intermediate, dtype, width)
     rule = _RULES_OF_KIND[dtype.kind].get(kind)
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} for {dtype}")
@@ -377,29 +383,9 @@ def _classify(code: Code, op: Classify, dtype: DType, xs: list[str], width: int)
     return code.emit(f"fcmp {pred} {t} {magnitude}, {constant(dtype, float('inf'), width)}")
 
 
-def _permute_bytes(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    """The instruction of GPUs, or shifts of both integers in one of 64 bits."""
-    if code.approximates:
-        return code.emit(f"call i32 @llvm.nvvm.prmt(i32 {xs[0]}, i32 {xs[1]}, i32 {xs[2]})")
-    narrow, wide = vector_of("i32", width), vector_of("i64", width)
-
-    def number(x: int) -> str:
-        return str(x) if width == 1 else f"splat (i64 {x})"
-
-    def binary(name: str, x: str, y: str) -> str:
-        return code.emit(f"{name} {wide} {x}, {y}")
-
-    a, b, selector = (code.emit(f"zext {narrow} {x} to {wide}") for x in xs)
-    both, result = binary("or", a, binary("shl", b, number(32))), number(0)
-    for k in range(4):
-        index = binary("and", binary("lshr", selector, number(4 * k)), number(7))
-        byte = binary("and", binary("lshr", both, binary("shl", index, number(3))), number(255))
-        result = binary("or", result, binary("shl", byte, number(8 * k)))
-    return code.emit(f"trunc {wide} {result} to {narrow}")
-
-
 _INT: dict[type[Op], Rule] = {
-    S.PermuteBytes: _permute_bytes,
+    S.PermuteBytes: permute_bytes,
+    S.DotBytes: dot_bytes,
     S.Add: _simple("add"),
     S.Sub: _simple("sub"),
     S.Mul: _simple("mul"),
@@ -517,6 +503,19 @@ _FOLDED = frozenset({*_ARITHMETIC, S.Cmp})
 _TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
+# The ops on float16 for which GPUs have instructions, of one float16 or of a pair.
+_IN_PAIRS = frozenset({S.Add, S.Sub, S.Mul, S.Fma, S.Min, S.Max})
+
+
+def _in_pairs(code: Code, op: Op, operands: Sequence[Components]) -> Components:
+    """The result of an elementwise op on float16 vectors, in instructions that compute two components."""
+    count, results = len(operands[0]), list[str]()
+    for k in range(0, count - 1, 2):
+        pairs = [packed(code, xs[k : k + 2], float16, 2) for xs in operands]
+        results += code.unpacked("half", 2, _FLOAT[type(op)](code, op, float16, pairs, 2))
+    if count % 2:
+        results.append(elementwise(code, op, float16, [xs[-1] for xs in operands], 1))
+    return tuple(results)
 
 
 # The components of one value in one register -----------------------------------------------------------------
@@ -541,7 +540,9 @@ def _in_one_register(code: Code, op: Op, operands: Sequence[Components]) -> Comp
     if isinstance(op, S.Select):
         vector = _emit_select(code, xs[0], dtype, xs[1], xs[2], n)
     elif isinstance(op, Bitcast):
-        vector = _bitcast(code, xs[0], types[0], dtype, n)
+        if types[0].bits != dtype.bits:
+            return ()
+        vector = bitcast(code, xs[0], types[0], dtype, n)
     else:
         vector = elementwise(code, op, types[0], xs, n)
     return code.unpacked(scalar_type(dtype), n, vector)
@@ -555,57 +556,6 @@ def _keep_packed(code: Code, op: Op, parts: Components) -> Components:
         return parts
     dtype = scalar_of(t)
     return code.unpacked(scalar_type(dtype), n, packed(code, parts, dtype, n))
-
-
-def packed(code: Code, parts: Components, dtype: DType, n: int) -> str:
-    """Components as one vector register."""
-    if parts in code.packed:
-        return code.packed[parts]
-    t = scalar_type(dtype)
-    if len(set(parts)) > 1:
-        vector, missing = _shuffled(code, parts, t)
-        for k in missing:
-            vector = code.emit(f"insertelement <{n} x {t}> {vector}, {t} {parts[k]}, i32 {k}")
-        return vector
-    if not parts[0].startswith("%"):
-        return f"splat ({t} {parts[0]})"
-    single = code.emit(f"insertelement <{n} x {t}> poison, {t} {parts[0]}, i32 0")
-    return code.emit(f"shufflevector <{n} x {t}> {single}, <{n} x {t}> poison, <{n} x i32> zeroinitializer")
-
-
-def _shuffled(code: Code, parts: Components, t: str) -> tuple[str, list[int]]:
-    """A vector register with the components that were extracted from up to two vector registers, by one shuffle, and
-    the positions of all other components. LLVM would combine extracts and inserts to one shuffle too, but makes chains
-    of inserts of the shuffles of shuffles of a transpose."""
-    registers: list[tuple[str, int]] = []
-    sources = [code.extracted.get(part) for part in parts]
-    for source in sources:
-        if source is not None and source[:2] not in registers and len(registers) < 2:
-            registers.append(source[:2])
-    length = max((count for _, count in registers), default=0)
-    mask: list[str] = []
-    missing: list[int] = []
-    for k, source in enumerate(sources):
-        if source is not None and source[:2] in registers:
-            mask.append(f"i32 {registers.index(source[:2]) * length + source[2]}")
-        else:
-            mask.append("i32 poison")
-            missing.append(k)
-    if not registers:
-        return "poison", missing
-    a, b = (*(_extended(code, *register, t, length) for register in registers), "poison")[:2]
-    mask_text = f"<{len(parts)} x i32> <{', '.join(mask)}>"
-    return code.emit(f"shufflevector <{length} x {t}> {a}, <{length} x {t}> {b}, {mask_text}"), missing
-
-
-def _extended(code: Code, vector: str, count: int, t: str, length: int) -> str:
-    """A vector register of `count` components, extended to `length` components."""
-    if count == length:
-        return vector
-    mask = ", ".join(f"i32 {k}" if k < count else "i32 poison" for k in range(length))
-    return code.emit(
-        f"shufflevector <{count} x {t}> {vector}, <{count} x {t}> poison, <{length} x i32> <{mask}>"
-    )
 
 
 def _bits(code: Code, flags: Components, width: int) -> str:
@@ -646,19 +596,6 @@ def _bound(op: Select) -> str:
     if not isinstance(limit, S.Const) or not limit.value:
         return ""
     return {"lt": "maximum", "gt": "minimum"}.get(compare.pred, "")
-
-
-def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
-    """Reinterpret the bits of a value as another type. A bool has the bits of its byte, 0 or 1."""
-    if source == to:
-        return x
-    source_type, target_type = register_type(source, width), register_type(to, width)
-    if to.is_bool:
-        bits = vector_of("i8", width)
-        return code.emit(f"icmp ne {bits} {x}, {constant(uint8, 0, width)}")
-    if source.is_bool:
-        return code.emit(f"zext {source_type} {x} to {target_type}")
-    return x if source_type == target_type else code.emit(f"bitcast {source_type} {x} to {target_type}")
 
 
 def _lower_component(
@@ -752,17 +689,21 @@ def _composed(code: Code, op: VecMake | VecSplat, operands: Sequence[Components]
     return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
 
 
-def _converted(code: Code, op: Cast | Bitcast, operands: Sequence[Components], width: int) -> Components:
-    """Lower a conversion of values or of bits."""
-    source, change = scalar_of(op.x.type), convert if isinstance(op, Cast) else _bitcast  # type: ignore[arg-type]
-    return tuple(change(code, x, source, op.to, width) for x in operands[0])
+def _converted(code: Code, op: Cast, operands: Sequence[Components], width: int) -> Components:
+    source = scalar_of(op.x.type)  # type: ignore[arg-type]
+    return tuple(convert(code, x, source, op.to, width) for x in operands[0])
+
+
+def _read_as(code: Code, op: Bitcast, operands: Sequence[Components], width: int) -> Components:
+    source, to = scalar_of(op.x.type), scalar_of(op.to)  # type: ignore[arg-type]
+    return bitcasts(code, operands[0], source, to, width)
 
 
 _LOWERINGS: dict[type[Op], Callable[[Code, Any, Sequence[Components], int], Components]] = {
     S.Const: lambda code, op, operands, width: _constants(op.type, op.value, width),
     S.Select: _select,
     Cast: _converted,
-    Bitcast: _converted,
+    Bitcast: _read_as,
     TableGet: lambda code, op, operands, width: (table_elements(code, op, [x for (x,) in operands], width),),
     VecBits: lambda code, op, operands, width: (_bits(code, operands[0], width),),
     VecExtract: _lower_component,
@@ -770,4 +711,5 @@ _LOWERINGS: dict[type[Op], Callable[[Code, Any, Sequence[Components], int], Comp
     VecMake: _composed,
     VecPart: lambda code, op, operands, width: tuple(operands[0][k] for k in op.selected),
     VecSplat: _composed,
+    VecUnset: lambda code, op, operands, width: _constants(op.type, 0, width),
 }

@@ -98,7 +98,8 @@ class Code:
     """The lines of one function, with fresh names for registers and labels.
 
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 correctly, subnormals included.
-    `approximates`: the target has instructions that approximate reciprocals and powers of two. `batched_functions`: for
+    `approximates`: the target has instructions that approximate reciprocals and powers of two; `pairs_halves`: the
+    target has instructions for one float16 and for two. `batched_functions`: for
     an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
     minimum or maximum must be hidden from LLVM's analyses. `rotates_loops`: loops that certainly run have their test at
     the end. `suffix`: text, such as metadata, after every instruction.
@@ -112,7 +113,7 @@ class Code:
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
-        self.approximates = False
+        self.approximates = self.pairs_halves = False
         self.packs = self.rotates_loops = False
         self.packed: dict[tuple[str, ...], str] = {}
         self.extracted: dict[str, tuple[str, int, int]] = {}

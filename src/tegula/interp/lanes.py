@@ -32,6 +32,7 @@ from tegula.ops.lane import (
 )
 from tegula.ops.scalar import Const
 from tegula.ops.tile import tile_type
+from tegula.ops.vector import VecUnset
 from tegula.types import ElementType, element_shape, scalar_of, to_numpy
 
 
@@ -59,6 +60,15 @@ def run_call(m: Machine, op: Call, mask: Mask) -> Any:
 @handles(Const)
 def run_const(m: Machine, op: Const, mask: Mask) -> Any:
     return m.broadcast(constant(op.value, op.type))
+
+
+@handles(VecUnset)
+def run_unset(m: Machine, op: VecUnset, mask: Mask) -> Any:
+    """Alternating bits, so that tests notice a component that is read before it is replaced."""
+    dtype = to_numpy(scalar_of(op.type))
+    shape = element_shape(op.type)
+    pattern = np.full(dtype.itemsize * math.prod(shape), 0xA5, np.uint8).view(dtype)
+    return m.broadcast(pattern.reshape(shape))
 
 
 @handles(Tid)

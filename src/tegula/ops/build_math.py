@@ -496,20 +496,21 @@ def select(
 
 @public("bitcast")
 def bitcast(b: OpBuilder, x: Operand, dtype: Operand) -> Operand:
-    """The bits of x read as another scalar type of the same width.
+    """The bits of x read as another type of the same width.
 
     Parameters:
         x: a scalar, vector, matrix or tile.
-        dtype: a scalar type with the width of the components of `x`.
+        dtype: a scalar type with the width of the components of `x`, or a scalar or vector type of the size of `x`, as
+            in `tg.bitcast(word, tg.vec2h)`: component 0 has the lowest bits.
     Returns:
-        a value of the shape of `x` with components of `dtype`.
+        a value of the shape of `x` with components of `dtype`, or a value of the type `dtype`.
     Raises:
         type-mismatch: the widths differ.
         out-of-range: a literal does not fit the dtype that it takes.
     Gradient:
         refused (no-gradient): bits have no derivative.
     """
-    to = scalar_of(element_type(dtype))
+    to = element_type(dtype)
     if b.is_tile(x):
         return b.map(lambda args: bitcast(b, args[0], to), [x])
     return b.one(Bitcast, [b.value(x)], {"to": to})

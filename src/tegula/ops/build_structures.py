@@ -6,10 +6,10 @@ from tegula.ir import Op, TypeRule, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, array_type
 from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
-from tegula.ops.scalar import Cmp, PermuteBytes, Select
+from tegula.ops.scalar import Cmp, DotBytes, PermuteBytes, Select
 from tegula.ops.structs import StructValue
 from tegula.ops.structures import StructureLoad, StructurePrefetch, StructureTable, StructureValue
-from tegula.ops.vector import VecBits
+from tegula.ops.vector import VecBits, VecUnset
 from tegula.structs import StructType
 from tegula.types import ArrayType, ElementType, VecType, element_bytes, float32, int32, uint64
 
@@ -72,6 +72,19 @@ def pick_each(b: OpBuilder, flags: Value, x: Value, y: Value) -> Value:
 def permute_bytes(b: OpBuilder, x: Value, y: Value, selector: Value) -> Value:
     """For each component of three vectors of uint32, the bytes of x and y that the selector names."""
     return b.one(PermuteBytes, [x, y, selector])
+
+
+@public("_dot_bytes")
+def dot_bytes(b: OpBuilder, x: Value, y: Value, z: Value) -> Value:
+    """For each component of three vectors of uint32, z plus the sum of the signed bytes of x times the unsigned bytes
+    of y."""
+    return b.one(DotBytes, [x, y, z])
+
+
+@public("_unset")
+def unset(b: OpBuilder, dtype: ElementType) -> Value:
+    """A vector of a type whose components have no particular value."""
+    return b.one(VecUnset, [], {"type": dtype})
 
 
 @public("_bits")

@@ -10,7 +10,17 @@ import numpy as np
 from tegula.ir import Op, Value
 from tegula.ir.fields import attr, operand
 from tegula.ops.base import element, require
-from tegula.types import Type, is_narrow_float, scalar_of, to_numpy, with_scalar
+from tegula.types import (
+    DType,
+    Type,
+    bool_,
+    element_bytes,
+    element_shape,
+    is_narrow_float,
+    scalar_of,
+    to_numpy,
+    with_scalar,
+)
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -92,7 +102,8 @@ class Cast(Op):
 
 
 class Bitcast(Op):
-    """Reinterprets the operand's bits as the scalar type `to` (attribute) of the same width."""
+    """Reinterprets the operand's bits as the type `to` (attribute): a scalar type of the width of a component,
+    component by component, or a scalar or vector type of the operand's size; component 0 has the lowest bits."""
 
     __slots__ = ()
     NAME = "bitcast"
@@ -101,13 +112,21 @@ class Bitcast(Op):
     to = attr()
 
     def infer(self) -> Sequence[Type]:
-        source = element(self.x.type)
+        source, to = element(self.x.type), element(self.to)
+        if isinstance(to, DType) and scalar_of(source).bits == to.bits:
+            return [with_scalar(source, to)]
+        have_bits = scalar_of(source) is not bool_ and scalar_of(to) is not bool_
         require(
-            scalar_of(source).bits == self.to.bits,
-            f"bitcast from {source} to {self.to}: the widths differ",
+            have_bits and element_bytes(source) == element_bytes(to),
+            f"bitcast from {source} to {to}: the widths differ",
         )
-        return [with_scalar(source, self.to)]
+        return [to]
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(operands[0]).view(to_numpy(attrs["to"]))
+        (x,), to = operands, attrs["to"]
+        dtype = to_numpy(scalar_of(to))
+        if isinstance(to, DType) and x.dtype.itemsize == dtype.itemsize:
+            return np.ascontiguousarray(x).view(dtype)
+        flat = np.ascontiguousarray(x.reshape(len(x), -1)).view(dtype)
+        return flat.reshape(len(x), *element_shape(to))

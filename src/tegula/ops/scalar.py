@@ -438,7 +438,8 @@ class ReversedBits(Unary):
 
 class PermuteBytes(Elementwise):
     """Four of the eight bytes of two uint32. Digit k of the selector in hexadecimal, from the lowest, is the index of
-    byte k of the result: 0 to 3 for the bytes of a, 4 to 7 for the bytes of b."""
+    byte k of the result: 0 to 3 for the bytes of a, 4 to 7 for the bytes of b. An index plus 8 stands for the sign bit
+    of the byte, in all eight bits."""
 
     __slots__ = ()
     NAME = "permute_bytes"
@@ -454,8 +455,30 @@ class PermuteBytes(Elementwise):
         both, result = a | (b << np.uint64(32)), np.zeros_like(a)
         for k in range(4):
             index = (selector >> np.uint64(4 * k)) & np.uint64(7)
-            result |= ((both >> (index * np.uint64(8))) & np.uint64(255)) << np.uint64(8 * k)
+            byte = (both >> (index * np.uint64(8))) & np.uint64(255)
+            is_sign = (selector >> np.uint64(4 * k + 3)) & np.uint64(1) != 0
+            byte = np.where(is_sign, (byte >> np.uint64(7)) * np.uint64(255), byte)
+            result |= byte << np.uint64(8 * k)
         return result.astype(np.uint32)
+
+
+class DotBytes(Elementwise):
+    """The sum of c and of each byte of a, which is signed, times the byte of b, which is unsigned; sums wrap."""
+
+    __slots__ = ()
+    NAME = "dot_bytes"
+    KINDS = "u"
+    ONLY = uint32
+    a = operand()
+    b = operand()
+    c = operand()
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b, total = (x.astype(np.int64) for x in operands)
+        for k in range(4):
+            total = total + ((a >> 8 * k) & 255).astype(np.int8) * ((b >> 8 * k) & 255)
+        return total.astype(np.uint32)
 
 
 def _bits_of(x: np.ndarray) -> np.ndarray:
@@ -601,7 +624,11 @@ class Rint(Unary):
 
 
 def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The fused multiply-add a * b + c, rounded once, for float32 and float64 arrays."""
+    """The fused multiply-add a * b + c, rounded once, for float16, float32 and float64 arrays."""
+    if a.dtype == np.float16:
+        # Only sums that are far from a tie, or infinite as float16, are not exact in float64.
+        product = a.astype(np.float64) * b.astype(np.float64)
+        return (product + c.astype(np.float64)).astype(np.float16)
     if a.dtype == np.float32:
         return _fma_in_double(a, b, c)
     return _fma_double(a, b, c)
@@ -644,7 +671,8 @@ def _fma_of_doubles(x: float, y: float, z: float) -> float:
 
 
 class Fma(Binary):
-    """The fused multiply-add a * b + c, rounded once; for 16-bit floats the float32 result, rounded again."""
+    """The fused multiply-add a * b + c, rounded once; for bfloat16 and 8-bit floats the float32 result, rounded
+    again."""
 
     __slots__ = ()
     NAME = "fma"
@@ -653,6 +681,9 @@ class Fma(Binary):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        if operands[0].dtype == np.float16:
+            with np.errstate(all="ignore"):
+                return fused_multiply_add(*operands)
         return rounded(fused_multiply_add, *operands)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:

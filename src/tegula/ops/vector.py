@@ -57,6 +57,19 @@ class VecMake(Op):
         return adjoints
 
 
+class VecUnset(Op):
+    """A vector (attribute `type`) whose components have no particular value: a program may read only the components
+    that it has replaced. A vector in the thread's memory is not initialised."""
+
+    __slots__ = ()
+    NAME = "vec.unset"
+    type = attr()
+
+    def infer(self) -> Sequence[Type]:
+        require(len(element_shape(element(self.type))) == 1, f"{self.type} is not a vector")
+        return [self.type]
+
+
 class VecSplat(Op):
     """A vector or matrix (attribute `type`) with the operand in every component."""
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tegula.codegen.control import trips
 from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.gpu.stored_vectors import passed_registers
 from tegula.codegen.text import register_type, vector_of
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
@@ -131,7 +132,8 @@ def _if(s: GpuState, op: If, body: Body) -> None:
             saved = dict(s.in_bounds)
             body(region)
             s.in_bounds = saved
-            return [x for v in region.yielded for x in s.flat(v)]
+            pairs = zip(region.yielded, op.results, strict=True)
+            return [x for v, result in pairs for x in passed_registers(s, v, result)]
 
         return act
 
@@ -159,7 +161,7 @@ class _Carried:
         self.pairs = [_pair_type(s, r) for r in results]
         self.types: list[str] = []
         self.split: list[str] = []
-        self.start = [x for v, pair in zip(initial, self.pairs, strict=True) for x in self._packed(v, pair)]
+        self.start = self._passed(initial)
         self.names = [s.code.fresh("k") for _ in self.start]
         names = iter(self.names)
         for k, (result, pair) in enumerate(zip(results, self.pairs, strict=True)):
@@ -170,9 +172,14 @@ class _Carried:
             for value in (*(group[k] for group in args), result):
                 s.bind(value, registers)
 
-    def _packed(self, value: Value, pair: str) -> list[str]:
-        """The carried form of a value's registers."""
-        flat, emit = self.s.flat(value), self.s.code.emit
+    def _passed(self, values: list[Value]) -> list[str]:
+        """The carried form of the registers that are passed to the variables."""
+        passed = zip(values, self.results, self.pairs, strict=True)
+        return [x for v, r, pair in passed for x in self._packed(passed_registers(self.s, v, r), pair)]
+
+    def _packed(self, flat: list[str], pair: str) -> list[str]:
+        """The carried form of registers."""
+        emit = self.s.code.emit
         if not pair:
             return flat
         words: list[str] = []
@@ -193,7 +200,7 @@ class _Carried:
     def phis(self, before: str, yielded: list[Value]) -> list[str]:
         """The phi instructions of the loop header, after the body has been lowered."""
         s = self.s
-        next_values = [x for v, pair in zip(yielded, self.pairs, strict=True) for x in self._packed(v, pair)]
+        next_values = self._passed(yielded)
         last = s.code.block
         return [
             f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]"

@@ -45,6 +45,7 @@ from tegula.codegen.gpu.quotients import batched_functions
 from tegula.codegen.gpu.roles import MATMULS, roles
 from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
+from tegula.codegen.gpu.stored_vectors import stored_vectors, vector_access
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import printed_tiles
 from tegula.codegen.storage import FAR, ArrayDescriptor, SwizzledView, View
@@ -145,8 +146,8 @@ def lower_kernel(
     records the Python line of each instruction."""
     s = GpuState(kernel, parts.uniformity, target, debug)  # type: ignore[arg-type]
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
-    s.layouts, s.places = parts.layouts, parts.shared.allocations
     contents = Contents(kernel)
+    s.layouts, s.places, s.stored = parts.layouts, parts.shared.allocations, stored_vectors(kernel, contents)
     s.numbers = numbered(kernel.body) if contents.have(Synchronising) else {}
     s.clustered = any(op.cluster for op in contents.of(MbarrierNew))
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
@@ -198,7 +199,7 @@ class _Walk:
         self.code = s.code
         self.flags = flags
         s.code.block = "start"
-        s.code.rounds_bfloat16 = s.code.approximates = True
+        s.code.rounds_bfloat16 = s.code.approximates = s.code.pairs_halves = True
         s.code.table_space = f"{GLOBAL} "
         s.code.batched_functions = batched_functions(s.rolled)
         s.run_branching = self._branching
@@ -296,7 +297,7 @@ class _Walk:
             check_division(s, op)
         if isinstance(op, VecBits):
             s.scalars[op.result] = self.flags.bits(op)
-        elif not self.flags.wait(op):
+        elif not self.flags.wait(op) and not vector_access(s, op):
             s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
 
     # Lanes -----------------------------------------------------------------------------------------------------------

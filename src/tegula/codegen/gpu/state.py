@@ -43,6 +43,11 @@ class GpuState(State):
     group: Group = Group(0, 1)
     lanes: int = 32
     held: dict[Value, Registers] = field(default_factory=dict)
+    stored: dict[Value, Value] = field(default_factory=dict)
+    """The vectors in the thread's memory, which have no registers, each with the representative of the vectors that
+    share an array."""
+    vector_arrays: dict[Value, View] = field(default_factory=dict)
+    """The arrays of vectors, by representative."""
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
     together: int = 1
     """The maximum number of warps of a CTA that run separate blocks."""
@@ -275,6 +280,8 @@ class GpuState(State):
 
     def types(self, value: Value) -> list[str]:
         """The LLVM types of all registers of a value."""
+        if value in self.stored:
+            return []
         t = value.type
         dtype = t.dtype if isinstance(t, TileType) else t
         count = self.layouts[value].register_count if isinstance(t, TileType) else 1
