@@ -15,6 +15,7 @@ from tegula.stdlib.tiles.roots import (
     input_order,
     is_smooth,
     output_position,
+    radices_in_lanes,
     radices_of_threads,
 )
 
@@ -93,6 +94,22 @@ def test_errors_of_transforms_whose_elements_stay_in_registers_are_within_bounds
 def test_threads_with_four_elements_take_larger_butterflies_between_the_first_and_the_last_stage() -> None:
     assert radices_of_threads(128, 4) == (4, 8, 4)
     check(128, np.complex64, 64, 2, alone=True)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("n", "expected"), [(32, (8, 4)), pytest.param(128, (8, 16), marks=pytest.mark.slow)]
+)
+def test_the_largest_radices_of_rows_in_lanes_are_last(n: int, expected: tuple[int, ...]) -> None:
+    assert radices_in_lanes(n) == expected
+    check(n, np.complex64, 8, 16)
+
+
+def test_radices_of_rows_in_lanes_are_factors_of_the_length() -> None:
+    for n in (1, 15, 16, 225, 1009 + 7, 1500, 4096, 8192):
+        radices = radices_in_lanes(n)
+        assert np.prod(radices, dtype=int) == n
+        assert 16 not in radices[:-1]
 
 
 def test_coprime_factors_of_a_butterfly_need_no_twiddle_factors() -> None:

@@ -207,7 +207,7 @@ def _tile_stockham(
     result = tg.tile_reshape(x, (tg.static(size // columns), columns))
     threads = tg.group_size()
     elements = tg.static(elements_of_thread(size, threads) if alone else MAX_RADIX)
-    for r, m, s in tg.static(stages(transform_length(n), elements)):
+    for r, m, s in tg.static(stages(transform_length(n), elements, columns > 1)):
         swaps_input, swaps_output = tg.static(inverse and s == 1), tg.static(inverse and m == 1)
         result = tg._tile_stage(result, r, m, tg.static(s * columns), swaps_input, swaps_output)
     return tg.tile_reshape(result, (size,))

@@ -12,6 +12,8 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 """The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage, unless threads hold more elements."""
+MAX_REGISTER_RADIX = 12
+"""The maximum radix of butterflies whose elements and twiddle factors the vector registers of CPUs hold."""
 MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
 """The minimum and the maximum number of complex elements that each thread of a group of warps holds in registers."""
 LENGTH_ALIGNMENT = 128
@@ -73,11 +75,22 @@ def radices_of_threads(n: int, elements: int) -> tuple[int, ...]:
     return radices(n, elements if elements == MAX_ELEMENTS else MAX_RADIX)
 
 
-def stages(n: int, elements: int = MAX_RADIX) -> tuple[tuple[int, int, int], ...]:
-    """The stages of a transform by threads that hold `elements` elements each: the radix r, the number m of butterflies
-    per subsequence, and the number s of interleaved subsequences, with r * m * s = n."""
+def radices_in_lanes(n: int) -> tuple[int, ...]:
+    """The radices of transforms whose rows are lanes of vectors. The largest radices are last, where there are no
+    twiddle factors: their elements fill the vector registers. MAX_RADIX, which exceeds them, is worth only the last
+    stage, and only if it saves a stage."""
+    result = radices(n, MAX_RADIX - 1)
+    if n % MAX_RADIX == 0:
+        result = min(result, (*radices(n // MAX_RADIX, MAX_RADIX - 1), MAX_RADIX), key=len)
+    return tuple(sorted(result, key=lambda r: (r > MAX_REGISTER_RADIX, -r)))
+
+
+def stages(n: int, elements: int = MAX_RADIX, in_lanes: bool = False) -> tuple[tuple[int, int, int], ...]:
+    """The stages of a transform by threads that hold `elements` elements each, or of transforms whose rows are lanes:
+    the radix r, the number m of butterflies per subsequence, and the number s of interleaved subsequences, with
+    r * m * s = n."""
     result, subsequences = list[tuple[int, int, int]](), 1
-    for r in radices_of_threads(n, elements):
+    for r in radices_in_lanes(n) if in_lanes else radices_of_threads(n, elements):
         result.append((r, n // subsequences // r, subsequences))
         subsequences *= r
     return tuple(result)
