@@ -25,10 +25,19 @@ UPPER_WORD, AXIS_WORD = UPPER // 4, AXIS // 4
 VEC8, EIGHT = VecType(WIDTH, float32), VecType(WIDTH, int32)
 lang: Any = tg
 """The language with its internal functions."""
+ALL_COMPONENTS = (1 << WIDTH) - 1
+"""The bits of all components of a vector."""
 NONE = (1 << 31) - 1
 """An index above all node and item indices."""
 LARGE = 1.0e38
 """The limit to which the coordinates of boxes are clamped for the build."""
+
+
+@tg.func
+def vector_at(address: tg.uint64):
+    """The vec3 at an address in the first components of a vector."""
+    p = lang._element_at(address, tg.vec3)
+    return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @tg.func

@@ -9,7 +9,7 @@ from tegula.algorithms.sorting import Chunks, sort_passes
 from tegula.runtime.array import array
 from tegula.runtime.device import CPU
 from tegula.runtime.prepared import PreparedLaunch, RepeatedLaunch
-from tegula.spatial.boxes import EIGHT, VEC8, centre, clamped, lang, make_box, union
+from tegula.spatial.boxes import EIGHT, VEC8, centre, lang, make_box, union
 from tegula.spatial.curve import spread_bits
 from tegula.spatial.digits import DIGIT_MASK, DigitSort, chunk_range
 from tegula.spatial.memory import MemoryBlock
@@ -45,35 +45,6 @@ def bound_boxes(
     middle = VEC8(tg.inf)
     for i in range(begin, end):
         box = make_box(lower[i], upper[i])
-        boxes[i] = box
-        middle = union(centre(box), middle)
-    centre_bounds[t] = middle
-
-
-@tg.kernel
-def bound_faces(
-    points: tg.array1d[tg.vec3],
-    indices: tg.array1d[int],
-    threads: int,
-    boxes: tg.array1d[VEC8],
-    centre_bounds: tg.array1d[VEC8],
-):
-    """Write the boxes of faces as vectors, as `bound_boxes` does; a face with a NaN, or with infinities
-    whose sum is NaN, has an empty box."""
-    t = tg.tid()
-    begin, end = chunk_range(boxes.shape[0], t, threads)
-    middle = VEC8(tg.inf)
-    for i in range(begin, end):
-        a, b, c = points[indices[3 * i]], points[indices[3 * i + 1]], points[indices[3 * i + 2]]
-        low, high, total = tg.vec3(), tg.vec3(), 0.0
-        for k in tg.static(range(3)):
-            low[k] = lang._min_ignoring_nan(lang._min_ignoring_nan(a[k], b[k]), c[k])
-            high[k] = lang._max_ignoring_nan(lang._max_ignoring_nan(a[k], b[k]), c[k])
-            total += a[k] + b[k] + c[k]
-        boxes[i] = VEC8(low[0], low[1], low[2], -high[0], -high[1], -high[2], 0.0, 0.0)
-        # The element that was just written is in a vector register.
-        box = clamped(boxes[i])
-        box = tg.where(total == total, box, VEC8(tg.inf))
         boxes[i] = box
         middle = union(centre(box), middle)
     centre_bounds[t] = middle
@@ -146,8 +117,8 @@ def key_many_boxes(
         keys[i], ids[i] = key, i
 
 
-def measure(kernel: RepeatedLaunch, sources: list[array], item_boxes: HostBoxes) -> None:
-    """Write the boxes of items by a kernel."""
+def measure(kernel: RepeatedLaunch, sources: list[Any], item_boxes: HostBoxes) -> None:
+    """Write the boxes of items by a kernel. `sources`: its leading arguments."""
     kernel.run(len(item_boxes.centre_bounds), [*sources, len(item_boxes.centre_bounds), *item_boxes])
 
 

@@ -13,14 +13,15 @@ from tegula.runtime.array import array
 from tegula.runtime.cuda.graph import keep_recorded
 from tegula.runtime.prepared import RepeatedLaunch
 from tegula.runtime.structures import Structure, gradient_address
-from tegula.spatial.boxes import EIGHT, VEC8, lang, named_item, without_points
+from tegula.spatial.boxes import ALL_COMPONENTS, EIGHT, VEC8, lang, named_item, without_points
 from tegula.spatial.build_on_host import WideBuild
 from tegula.spatial.bvh import LANES, RESIDENT, VEC3, Bvh, check_array, resolve_constructor, view_as
 from tegula.spatial.compact import COMPACT, write_compact
-from tegula.spatial.host_boxes import HostBoxes, bound_faces, measure
+from tegula.spatial.faces import bound_faces, face_corners, fetch_vertices
+from tegula.spatial.host_boxes import HostBoxes, measure
 from tegula.spatial.memory import SPARE_BYTES, MemoryBlock
 from tegula.spatial.place import place_nodes
-from tegula.spatial.refit import ALL_COMPONENTS, ITEMS_AHEAD, fit_subtree, vector_at
+from tegula.spatial.refit import ITEMS_AHEAD, fit_subtree
 from tegula.spatial.refit_gpu import HALF, write_item
 from tegula.spatial.widen import Records
 from tegula.spatial.winding import DATA, TRIANGLE, sum_level
@@ -62,13 +63,6 @@ def vertex(points: tg.uint64, indices: tg.uint64, corner: int):
 
 
 @tg.func
-def vertex_vector(points: tg.uint64, index_address: tg.uint64):
-    """The position of a vertex in the first components of a vector. `index_address`: the address of its index."""
-    index = lang._element_at(index_address, tg.int32)
-    return vector_at(points + tg.uint64(index) * tg.uint64(12))
-
-
-@tg.func
 def write_face_vectors(
     points: tg.uint64,
     vertices: tg.uint64,
@@ -80,9 +74,7 @@ def write_face_vectors(
 ):
     """Write the corners and the box of a face, NaN if a corner has a NaN, in vector registers. `triangles`: eight
     floats from each multiple of four on."""
-    first_corner = vertices + tg.uint64(face) * tg.uint64(12)
-    a, b = vertex_vector(points, first_corner), vertex_vector(points, first_corner + tg.uint64(4))
-    c = vertex_vector(points, first_corner + tg.uint64(8))
+    a, b, c = face_corners(points, vertices, face)
     low = lang._smaller_of_each(c, lang._smaller_of_each(b, a))
     high = lang._larger_of_each(c, lang._larger_of_each(b, a))
     # Each vector is made of the components of at most two vectors: one shuffle.
@@ -130,15 +122,6 @@ def write_faces(
     triangles[row] = tg.vec4(a[0], a[1], a[2], b[0])
     triangles[row + 1] = tg.vec4(b[1], b[2], c[0], c[1])
     triangles[row + 2] = tg.vec4(c[2], item[6], item[7], 0.0)
-
-
-@tg.func
-def fetch_vertices(points: tg.uint64, indices: tg.uint64, face: tg.int64):
-    """Let the CPU fetch the vertices of a face in advance."""
-    first_corner = indices + tg.uint64(face) * tg.uint64(12)
-    for k in tg.static(range(3)):
-        index = lang._element_at(first_corner + tg.uint64(4 * k), tg.int32)
-        lang._read_soon(points + tg.uint64(index) * tg.uint64(12))
 
 
 @tg.kernel
@@ -250,7 +233,8 @@ class _Faces(Bvh):
     write_kernel, fit_kernel = write_faces, fit_faces
 
     def _measure(self, boxes: HostBoxes) -> None:
-        measure(BOUND_FACES, [self.points.to("cpu"), self.indices.to("cpu")], boxes)
+        points, indices = self.points.to("cpu"), self.indices.to("cpu")
+        measure(BOUND_FACES, [points.ptr, indices.ptr], boxes)
 
     def _build_by_keys(self, count: int) -> array:
         self._launch(write_face_bounds, count, [self.points, self.indices, self.lowers, self.uppers])

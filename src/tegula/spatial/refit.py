@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import tegula as tg
 from tegula.spatial.boxes import (
+    ALL_COMPONENTS,
     EIGHT,
     VEC8,
     first_half,
     lang,
     second_half,
     transposed_half,
+    vector_at,
     without_points,
 )
 from tegula.stdlib.geometry.layout import CHILDREN, COUNTS, NODE_BYTES, WIDTH
@@ -21,8 +23,6 @@ ONE, TWO, ANY = 1, 2, 3
 """The largest number of items of a leaf: one, two, or any."""
 NODES_AHEAD, ITEMS_AHEAD = 8, 32
 """The numbers of nodes and items by which the children of nodes, and the data of items, are fetched in advance."""
-ALL_COMPONENTS = (1 << WIDTH) - 1
-"""The bits of all components of a vector."""
 SIGN = -(1 << 31)
 """The sign bit."""
 
@@ -121,13 +121,6 @@ def fit_subtree(
             fit_node(nodes, items, inner, leaf, node)
     if subtrees[t, 2] == 1:
         nodes[0] = items[inner + 1]
-
-
-@tg.func
-def vector_at(address: tg.uint64):
-    """The vec3 at an address in the first components of a vector."""
-    p = lang._element_at(address, tg.vec3)
-    return VEC8(p[0], p[1], p[2], 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @tg.func
