@@ -39,6 +39,7 @@ from tegula.types import (
 
 INDENT = "  "
 _NAN = struct.pack(">d", math.nan)
+_NUMBERS = frozenset({int, float})
 _TYPES = (
     *(DType, VecType, MatType, TileType, BufType, ArrayType),
     *(StackType, PipeType, MbarrierType, NamedBarrierType),
@@ -136,6 +137,9 @@ class _Printer:
         if kind is float:
             return _float(value)
         if kind is tuple:
+            text = repr(value) if _NUMBERS.issuperset(map(type, value)) else "nan"
+            if "nan" not in text:  # Python's text of plain numbers is the same
+                return text
             inner = ", ".join([self.attribute(v) for v in value])
             return f"({inner},)" if len(value) == 1 else f"({inner})"
         if kind in _TYPES:

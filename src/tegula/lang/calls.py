@@ -48,7 +48,7 @@ from tegula.lang.state import (
     TracerState,
     describe_type,
 )
-from tegula.lang.static_parts import with_known_parts
+from tegula.lang.static_parts import static_expression
 from tegula.lang.structs import construct
 from tegula.lang.thread_arrays import as_argument, changed_arrays, kind_of, mark
 from tegula.ops import PUBLIC
@@ -240,15 +240,15 @@ class Calls(TracerState):
 
     def evaluate(self, node: ast.expr) -> Any:
         """The node's value in Python; local names must be constants."""
-        node, names = with_known_parts(node, self._local, self._static_value)
-        for n in ast.walk(node):
-            if isinstance(n, ast.Name) and n.id not in names:
-                value = self._python_value(n)
-                if value is not NO_DEFAULT:
-                    names[n.id] = value
+        expression = static_expression(node, lambda name: isinstance(self._local(name), Value))
+        names = {name: self._static_value(part) for name, part in expression.parts.items()}
+        for n in expression.names:
+            value = self._python_value(n)
+            if value is not NO_DEFAULT:
+                names[n.id] = value
+        node = expression.node
         try:
-            code = compile(ast.Expression(node), self.frame.source.file, "eval")
-            return eval(code, names)
+            return eval(expression.code(self.frame.source.file), names)
         except E.CompileError:
             raise
         except NameError as e:

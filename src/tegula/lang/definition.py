@@ -80,7 +80,7 @@ class Definition:
         self._source: FunctionSource | None = None
         self._flow: Flow | None = None
         self._parameters: list[Parameter] | None = None
-        self._annotations = self._evaluate_string_annotations()
+        self._known_annotations = None if library else self._evaluate_string_annotations()
 
     @property
     def source(self) -> FunctionSource:
@@ -197,6 +197,14 @@ class Definition:
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             message = f"the annotation of '{p.name}': {e}"
             raise TypeMismatch(self.parameter_location(p.name), what=message, help=ANNOTATIONS) from e
+
+    @property
+    def _annotations(self) -> dict[str, Any]:
+        """The values of string annotations; those of the library, which has many functions, are evaluated on
+        demand."""
+        if self._known_annotations is None:
+            self._known_annotations = self._evaluate_string_annotations()
+        return self._known_annotations
 
     def _evaluate_string_annotations(self) -> dict[str, Any]:
         """The values of string annotations, evaluated at the decoration as other annotations are. Names that are bound

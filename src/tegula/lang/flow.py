@@ -8,6 +8,7 @@ from functools import cached_property
 
 from tegula.dataclass import dataclass, field
 from tegula.lang.liveness import Liveness
+from tegula.lang.nodes import children, walk
 
 Position = tuple[int, int]
 CHANGED = "bound_by_expressions"
@@ -64,7 +65,7 @@ class Flow:
         while pending:
             node, in_loop = pending.pop()
             if isinstance(node, _NESTED):
-                self.read_by_nested |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                self.read_by_nested |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
                 continue
             if isinstance(node, ast.For | ast.While) and not in_loop:
                 self.loops.append((start_of(node), end_of(node)))
@@ -75,7 +76,7 @@ class Flow:
                 self.locals.add(node.target.id)
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 self.reads.setdefault(node.target.id, []).append(start_of(node))
-            pending += ((child, in_loop) for child in ast.iter_child_nodes(node))
+            pending += [(child, in_loop) for child in children(node)]
 
     def live_after(self, name: str, node: ast.AST) -> bool:
         """Whether the value that a name has after a statement may be read later."""
@@ -152,7 +153,7 @@ def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Itera
         node = pending.pop()
         yield node
         if not isinstance(node, closed):
-            pending += [*ast.iter_child_nodes(node)][::-1]
+            pending += children(node)[::-1]
 
 
 def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -166,13 +167,13 @@ def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _calls_and_named_exprs(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
     """The calls and the `:=` in a statement, without nested statements."""
-    pending: list[ast.AST] = [*ast.iter_child_nodes(statement)]
+    pending = children(statement)
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Call | ast.NamedExpr):
             yield node
         if not isinstance(node, ast.stmt | ast.Lambda):
-            pending += ast.iter_child_nodes(node)
+            pending += children(node)
 
 
 def _targets(target: ast.expr) -> Iterator[Target]:

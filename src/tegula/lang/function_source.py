@@ -16,6 +16,8 @@ import tokenize
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
 from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -121,13 +123,35 @@ def _at_function_line(text: Text, code: CodeType) -> Iterator[FunctionSource]:
         return
     indented = lines[0][:1] in " \t\f"
     try:
-        block = "".join(inspect.getblock(lines))
-        body = ast.parse("if 1:\n" + block if indented else block).body
+        body = _statements(lines, indented)
     except (SyntaxError, tokenize.TokenError, ValueError):
         return
     first: Any = body[0].body[0] if indented and body else body[0] if body else None  # type: ignore[attr-defined]
     if isinstance(first, ast.FunctionDef) and first.name == code.co_name:
         yield FunctionSource(first, text, code.co_name, code.co_firstlineno - 1 - indented)
+
+
+MAX_ATTEMPTS = 16
+"""The maximum number of lines that are tried as the end of a definition before the text is tokenised."""
+
+
+def _statements(lines: Sequence[str], indented: bool) -> list[ast.stmt]:
+    """The definition that begins with the first line, parsed. The definition ends at the first line with at most its
+    indentation at which the text is complete; such lines also occur in decorators, signatures and strings."""
+    start, margin = "if 1:\n" if indented else "", _indentation(lines[0])
+    ends = (
+        k
+        for k, line in enumerate(lines)
+        if k and line.strip() and line.lstrip()[0] != "#" and _indentation(line) <= margin
+    )
+    for end in islice(chain(ends, [len(lines)]), MAX_ATTEMPTS):
+        with suppress(SyntaxError):
+            return ast.parse(start + "".join(lines[:end])).body
+    return ast.parse(start + "".join(inspect.getblock(lines))).body
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _anywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from tegula.dataclass import dataclass
+from tegula.lang.nodes import walk
 
 Names = frozenset[str]
 NO_NAMES: Names = frozenset()
@@ -27,6 +28,7 @@ class Liveness:
 
     def __init__(self, body: Sequence[ast.stmt]) -> None:
         self.after: dict[ast.AST, Names] = {}
+        self._known: dict[ast.AST, Names] = {}
         self._block(body, NO_NAMES, None)
 
     def _block(self, statements: Sequence[ast.stmt], out: Names, loop: _Loop | None) -> Names:
@@ -39,31 +41,42 @@ class Liveness:
     def _before(self, node: ast.stmt, out: Names, loop: _Loop | None) -> Names:
         match node:
             case ast.Assign():
-                return (out - _bound(node.targets)) | _read(node)
+                return (out - _bound(node.targets)) | self._read(node)
             case ast.AnnAssign(value=ast.expr()):
-                return (out - _bound([node.target])) | _read(node)
+                return (out - _bound([node.target])) | self._read(node)
             case ast.AugAssign(target=ast.Name(id=name)):
-                return out | _read(node) | {name}
+                return out | self._read(node) | {name}
             case ast.If():
                 return (
-                    _read(node.test) | self._block(node.body, out, loop) | self._block(node.orelse, out, loop)
+                    self._read(node.test)
+                    | self._block(node.body, out, loop)
+                    | self._block(node.orelse, out, loop)
                 )
             case ast.For():
                 after_loop = self._block(node.orelse, out, loop)
-                head = self._loop(node.body, out, after_loop | _read(node.target), _bound([node.target]))
-                return _read(node.iter) | head
+                head = self._loop(node.body, out, after_loop | self._read(node.target), _bound([node.target]))
+                return self._read(node.iter) | head
             case ast.While():
                 return self._loop(
-                    node.body, out, self._block(node.orelse, out, loop) | _read(node.test), NO_NAMES
+                    node.body, out, self._block(node.orelse, out, loop) | self._read(node.test), NO_NAMES
                 )
             case ast.With():
-                return out | self._block(node.body, out, loop) | _read(*node.items)
+                return (
+                    out | self._block(node.body, out, loop) | frozenset().union(*map(self._read, node.items))
+                )
             case ast.Break() | ast.Continue() if loop is not None:
                 return loop.live_after_break if isinstance(node, ast.Break) else loop.live_at_repeat
             case ast.Return():
-                return _read(node)
+                return self._read(node)
             case _:
-                return out | _read(node)
+                return out | self._read(node)
+
+    def _read(self, node: ast.AST) -> Names:
+        """The names that are read anywhere in a node; the bodies of loops are analysed several times."""
+        if node not in self._known:
+            names = (n for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+            self._known[node] = frozenset(n.id for n in names)
+        return self._known[node]
 
     def _loop(self, body: Sequence[ast.stmt], after_break: Names, head: Names, target: Names) -> Names:
         """The live names at a loop header; `head`: the names that are read in the header or later. Two passes reach the
@@ -82,9 +95,3 @@ def _bound(targets: Iterable[ast.expr]) -> Names:
         elif isinstance(target, ast.Tuple | ast.List):
             out |= _bound(target.elts)
     return out
-
-
-def _read(*nodes: ast.AST) -> Names:
-    """The names that are read anywhere in the nodes."""
-    nodes_of_names = (n for node in nodes for n in ast.walk(node))
-    return frozenset(n.id for n in nodes_of_names if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))

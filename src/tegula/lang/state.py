@@ -81,7 +81,7 @@ MARKS = (Unbound, Failed, Conflict, PartlyBound)
 class Frame:
     """A function being traced. `names` is copied when paths split. `conditional_context`: the enclosing expression that
     may skip the evaluation of the traced expression, if any. `thread_arrays`: the kinds of the names that are bound to
-    arrays of a thread."""
+    arrays of a thread; `locations`: the locations of nodes that are known."""
 
     source: FunctionSource
     flow: Flow
@@ -95,6 +95,14 @@ class Frame:
     namespace: dict[str, Any] = field(default_factory=dict)
     conditional_context: str = ""
     thread_arrays: dict[str, Any] = field(default_factory=dict)
+    locations: dict[ast.AST, Location] = field(default_factory=dict)
+
+    def location(self, node: ast.AST) -> Location:
+        """The location of a node of the function, which all ops of the node share."""
+        known = self.locations.get(node)
+        if known is None:
+            known = self.locations[node] = self.source.location(node, self.caller)
+        return known
 
 
 @dataclass(slots=True)
@@ -165,7 +173,7 @@ class TracerState(ABC):
         """The node's location; without a node, the location of the ops that are being built."""
         if node is None:
             return self.builder.loc
-        return self.frame.source.location(node, self.frame.caller)
+        return self.frame.location(node)
 
     def mark(self, node: ast.AST | None) -> None:
         """Set the location of subsequently built ops to the node."""

@@ -4,41 +4,61 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from types import CodeType
 
-from tegula.ir import Value
+from tegula.lang.nodes import walk
 
 PARTS = ("shape", "dtype", "ndim", "size")
 """The attributes of values that may be compile-time constants."""
 
 
-def with_known_parts(
-    node: ast.expr, binding: Callable[[str], Any], known: Callable[[ast.expr], Any]
-) -> tuple[ast.expr, dict[str, Any]]:
-    """The expression with lengths, shapes and dtypes of values replaced by names, and the objects of the names.
+class StaticExpression:
+    """An expression with lengths, shapes and dtypes of values replaced by names. `parts`: the expressions that the
+    names replace; `names`: a node of each other name that the expression reads."""
+
+    __slots__ = ("_code", "names", "node", "parts")
+
+    def __init__(self, node: ast.expr, values: Collection[str]) -> None:
+        """`values`: the names in the expression `node`, which is not changed, that are bound to values."""
+        replacement = _Parts(values)
+        self.node = replacement.visit(copy.deepcopy(node)) if values else node
+        self.parts = replacement.parts
+        nodes = [n for n in ast.walk(self.node) if isinstance(n, ast.Name) and n.id not in self.parts]
+        self.names = list({n.id: n for n in reversed(nodes)}.values())[::-1]
+        self._code: CodeType | None = None
+
+    def code(self, file: str) -> CodeType:
+        """The expression compiled by Python. ValueError or SyntaxError if Python does not compile it."""
+        if self._code is None:
+            self._code = compile(ast.Expression(self.node), file, "eval")
+        return self._code
+
+
+def static_expression(node: ast.expr, is_value: Callable[[str], bool]) -> StaticExpression:
+    """The expression that Python evaluates for a node, which is made once for the names that are bound to values.
 
     Parameters:
-        node: the expression, which is not changed.
-        binding: gives the binding of a local name, None if there is none.
-        known: gives the Python object of an expression that is known at compile time; CompileError for others.
-    Returns:
-        the expression and a dictionary; the expression itself if nothing is replaced.
-    Raises:
-        CompileError: from `known`.
+        node: the expression.
+        is_value: whether a name is bound to a value of the kernel.
     """
-    if not any(isinstance(n, ast.Name) and isinstance(binding(n.id), Value) for n in ast.walk(node)):
-        return node, {}
-    parts = _Parts(binding, known)
-    return parts.visit(copy.deepcopy(node)), parts.parts
+    known: dict[Collection[str], StaticExpression] = node.__dict__.setdefault(EXPRESSIONS, {})
+    values = frozenset(n.id for n in walk(node) if isinstance(n, ast.Name) and is_value(n.id))
+    if values not in known:
+        known[values] = StaticExpression(node, values)
+    return known[values]
+
+
+EXPRESSIONS = "static_expressions"
+"""The attribute of a node with its expressions for Python, by the names that are bound to values."""
 
 
 class _Parts(ast.NodeTransformer):
     """Replaces `len(x)` and `x.shape` of values by names."""
 
-    def __init__(self, binding: Callable[[str], Any], known: Callable[[ast.expr], Any]) -> None:
-        self.binding, self.known = binding, known
-        self.parts: dict[str, Any] = {}
+    def __init__(self, values: Collection[str]) -> None:
+        self.values = values
+        self.parts: dict[str, ast.expr] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         match node:
@@ -51,9 +71,9 @@ class _Parts(ast.NodeTransformer):
         return self._name_of_part(node) if is_part else self.generic_visit(node)
 
     def _is_value(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and isinstance(self.binding(node.id), Value)
+        return isinstance(node, ast.Name) and node.id in self.values
 
     def _name_of_part(self, node: ast.expr) -> ast.Name:
         name = f"_part{len(self.parts)}"
-        self.parts[name] = self.known(node)
+        self.parts[name] = node
         return ast.copy_location(ast.Name(name, ast.Load()), node)

@@ -19,6 +19,8 @@ OPS_AND_FUNCTIONS = frozenset({"mod"})
 """The names of library functions that are also names of ops."""
 TILE_PREFIXES = ("tile_", "_tile_")
 """The prefixes of the names of cooperative functions, and of block-wide queries."""
+INPLACE = "_inplace"
+"""The end of the names of in-place forms."""
 _DEFINED_ELSEWHERE = (
     PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
 ) - OPS_AND_FUNCTIONS
@@ -33,15 +35,17 @@ class Library(Mapping[str, FuncDef]):
     def __getitem__(self, name: str) -> FuncDef:
         if name in _DEFINED_ELSEWHERE:
             raise KeyError(name)
-        if name.startswith(TILE_PREFIXES) and name in _tiles():
-            return _tiles()[name]
+        if name.startswith(TILE_PREFIXES):
+            function = _tiles().get(name) or _inplace(name)
+            if function is not None:
+                return function
         return _functions()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return chain(_functions(), _tiles())
+        return chain(_functions(), _tile_names())
 
     def __len__(self) -> int:
-        return len(_functions()) + len(_tiles())
+        return len(_functions()) + len(_tile_names())
 
 
 NARROW_FLOATS = ("float16", "bfloat16")
@@ -126,16 +130,30 @@ def library() -> Library:
 
 @cache
 def _tiles() -> dict[str, FuncDef]:
-    """The cooperative functions, and their in-place forms."""
+    """The cooperative functions, without their in-place forms."""
     from tegula.lang.cooperative import CooperativeDef
     from tegula.stdlib.tiles import DECLARED, PARTS
 
-    tile_functions = _merge_overloads(PARTS)
-    for name, parts in DECLARED.items():
-        tile_functions[name] = function = CooperativeDef.of_library(parts)
-        if function.overwritten is not None:
-            tile_functions[function.inplace.name] = function.inplace
-    return tile_functions
+    declared = {name: CooperativeDef.of_library(parts) for name, parts in DECLARED.items()}
+    return {**_merge_overloads(PARTS), **declared}
+
+
+@cache
+def _inplace(name: str) -> FuncDef | None:
+    """The in-place form with this name of a cooperative function, made on demand; None if there is none."""
+    from tegula.lang.cooperative import CooperativeDef
+
+    function = _tiles().get(name.removesuffix(INPLACE)) if name.endswith(INPLACE) else None
+    if not isinstance(function, CooperativeDef) or function.overwritten is None:
+        return None
+    return function.inplace
+
+
+@cache
+def _tile_names() -> list[str]:
+    """The names of the cooperative functions, each followed by the name of its in-place form."""
+    forms = [(name, f"{name}{INPLACE}") for name in _tiles()]
+    return [x for name, inplace in forms for x in (name, *([inplace] if _inplace(inplace) else []))]
 
 
 @cache
