@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import tegula as tg
 from tegula.spatial.boxes import AXIS_WORD, CHILD_WORD, NODE, UPPER_WORD, level_begin
-from tegula.stdlib.geometry.layout import COMPACT_BYTES, COMPACT_CHILDREN, COMPACT_Z, HALF, LEVELS, WIDTH
+from tegula.stdlib.geometry.layout import COMPACT_BYTES, COMPACT_CHILDREN, COMPACT_X, LEVELS, UNIT, WIDTH
 
 COMPACT = COMPACT_BYTES // 4
 """The size of a compact node in 32-bit words."""
 MAX_STEPS = 255
 """The maximum value of a bound in steps."""
-PER_STEP = 2.0 * (1.0 + 2.0**-20) / 254.0
-"""The size of a step of the grid, relative to half the size of a node, before it is rounded up to a power of two: less
-than 255 steps, so that there is room for the margins."""
-BYTE_MARGIN = 1.0 / 64.0
-"""The displacement of bounds in steps, which covers the rounding of distances in steps."""
-ORIGIN_MARGIN = 1.0 / 16.0
-"""The displacement of the origin in steps."""
+ORIGIN_MARGIN, BOUND_MARGIN = 0.75, 0.375
+"""The displacements of the origin and of bounds, in steps. The origin may be rounded by a fourth of a step. Of the
+displacement of bounds rays need 255 * 2**-11 for the rounding of factors to float16 and 384 * 2**-11 for that of
+addends, 0.3125 together; the rest covers roundings in float32."""
+PER_STEP = 2.0 * (1.0 + 2.0**-20) / 253.0
+"""The size of a step relative to half the size of a node: less than 253 steps leave room for the displacements."""
+MIN_STEP, STEP_OF_MAGNITUDE = 2.0**-60, 2.0**-22
+"""The minimum size of a step, and its minimum relative to the largest coordinate of the node."""
+MIN_NORMAL = 2.0**-126
 MAX_FINITE = (2.0 - 2.0**-23) * 2.0**127
-
-
-@tg.func
-def exponent_of_step(lower: float, upper: float):
-    """The exponent, as in a float32, of the steps of a grid that covers an interval."""
-    step = (0.5 * upper - 0.5 * lower) * PER_STEP
-    return tg.max(tg.int32((tg.bitcast(step, tg.uint32) + tg.uint32(0x7FFFFF)) >> tg.uint32(23)), 1)
 
 
 @tg.func
@@ -39,15 +34,14 @@ def write_compact(
     words: tg.array1d[int],
     counts: tg.array1d[int],
     threads: int,
-    compact: tg.array1d[tg.uint8],
+    compact: tg.array1d[tg.uint16],
     compact_words: tg.array1d[int],
 ):
     """Write the compact nodes of a hierarchy, a node by eight adjacent threads, a child each. `nodes` and `words`: the
     floats and the integers of the nodes; `counts`: the numbers of nodes of the levels; `compact` and `compact_words`:
-    the bytes and the integers of the compact nodes."""
+    the pairs of bytes and the integers of the compact nodes."""
     lane, nodes_at_once = tg.tid() % WIDTH, threads // WIDTH
     count = tg.uniform(level_begin(counts, LEVELS)) - 1
-    half, column = lane // 4, lane % 4
     for iteration in range((count + nodes_at_once - 1) // nodes_at_once):
         index = iteration * nodes_at_once + tg.tid() // WIDTH
         node = 1 + tg.min(index, count - 1)
@@ -60,31 +54,31 @@ def write_compact(
         if has_bounds:
             lower, upper = low, high
         lower, upper = tg.lane_min(lower, WIDTH), tg.lane_max(upper, WIDTH)
-        exponents, own_word = 0, 0
+        half_size, magnitude = 0.0, 0.0
         for axis in tg.static(range(3)):
-            begin_of_node, end_of_node = tg.max(lower[axis], -MAX_FINITE), tg.min(upper[axis], MAX_FINITE)
-            if not begin_of_node <= end_of_node:
-                begin_of_node, end_of_node = 0.0, 0.0
-            exponent = exponent_of_step(begin_of_node, end_of_node)
-            step = tg.bitcast(exponent << 23, tg.float32)
-            steps_per_two = 2.0 / step
-            origin = tg.max(begin_of_node - step * ORIGIN_MARGIN, -MAX_FINITE)
-            exponents = exponents | (exponent << (8 * axis))
+            lower[axis], upper[axis] = tg.max(lower[axis], -MAX_FINITE), tg.min(upper[axis], MAX_FINITE)
+            if not lower[axis] <= upper[axis]:
+                lower[axis], upper[axis] = 0.0, 0.0
+            half_size = tg.max(half_size, 0.5 * upper[axis] - 0.5 * lower[axis])
+            magnitude = tg.max(magnitude, tg.max(tg.abs(lower[axis]), tg.abs(upper[axis])))
+        step = tg.max(tg.max(half_size * PER_STEP, magnitude * STEP_OF_MAGNITUDE), MIN_STEP)
+        steps_per_unit = 1.0 / step
+        own_word = tg.bitcast(tg.max(steps_per_unit * UNIT, MIN_NORMAL), tg.int32)
+        for axis in tg.static(range(3)):
+            origin = tg.max(lower[axis] - step * ORIGIN_MARGIN, -MAX_FINITE)
             own_word = tg.where(lane == axis, tg.bitcast(origin, tg.int32), own_word)
             begin, end = MAX_STEPS, 0
             if has_bounds:
-                first = tg.max(steps_to(low[axis], origin, steps_per_two, -BYTE_MARGIN), 0.0)
-                last = tg.min(steps_to(high[axis], origin, steps_per_two, BYTE_MARGIN), tg.float32(MAX_STEPS))
-                begin, end = tg.int32(tg.floor(first)), tg.int32(tg.ceil(last))
+                first = tg.max(steps_to(low[axis], origin, 2.0 * steps_per_unit, -BOUND_MARGIN), 0.0)
+                last = steps_to(high[axis], origin, 2.0 * steps_per_unit, BOUND_MARGIN)
+                begin = tg.int32(tg.floor(first))
+                end = tg.int32(tg.ceil(tg.min(last, tg.float32(MAX_STEPS))))
             if index < count:
-                offset = HALF + 8 * axis + 2 * HALF * half
-                if axis == 2:
-                    offset = COMPACT_Z + HALF // 2 * half
-                at = target * 4 + tg.int64(offset + column)
-                compact[at], compact[at + 4] = tg.uint8(begin), tg.uint8(end)
+                at = target * 2 + tg.int64(COMPACT_X // 2 + axis * WIDTH + lane)
+                compact[at] = tg.uint16(begin | (end << 8))
         if index < count:
             if lane < 4:
-                compact_words[target + tg.int64(lane)] = tg.where(lane == 3, exponents, own_word)
+                compact_words[target + tg.int64(lane)] = own_word
             for k in tg.static(range(2)):
                 at = target + COMPACT_CHILDREN // 4 + k * WIDTH + tg.int64(lane)
                 compact_words[at] = words[row + CHILD_WORD + k * WIDTH]

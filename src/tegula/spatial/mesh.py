@@ -274,7 +274,7 @@ class _Faces(Bvh):
         assert self.compact is not None
         keep_recorded(self.device, self.compact)
         threads = min(WIDTH * self.node_limit, RESIDENT)
-        data = array(ptr=self.compact.ptr, dtype=tg.uint8, shape=4 * len(self.compact), device=self.device)
+        data = array(ptr=self.compact.ptr, dtype=tg.uint16, shape=2 * len(self.compact), device=self.device)
         inputs = [self.nodes, self.node_words, self._counts, threads, data, self.compact]
         self._launch(write_compact, threads, inputs, LANES)
 

@@ -2,161 +2,207 @@
 
 Threads of a warp visit different nodes, and each line that one of them reads costs the warp a cycle for each load. A
 compact node is one line of 128 bytes, of which a visit reads the first half: the bounds of eight children as bytes on a
-grid of the node. A byte becomes a float by one permutation of bytes, and a distance by one fused multiply-add. The
-bounds on the grid are displaced so far that both may be rounded. The results are equal to those of the nodes of CPUs,
-because triangles are tested in the same way, and only boxes that begin beyond the closest hit are skipped.
+cubic grid of the node. The children are tested in pairs of float16. A byte is a subnormal float16, the byte times UNIT,
+so that one permutation of bytes gives the bounds of two children, and the distances to two planes take one fused
+multiply-add. Distances are relative to the middle of the node along the longest axis of the ray, in steps of the grid
+times the reciprocal of the direction. The bounds on the grid are displaced so far that factors and addends may be
+rounded; minima, maxima and the last rounding keep the order of distances. The results are equal to those of the nodes
+of CPUs, because triangles are tested in the same way, and only boxes that begin beyond the closest hit are skipped.
 
-The masks of the remaining children of sixteen levels are in two integers. Deeper hierarchies are rare: the mask of a
-level that no longer fits is computed again when the traversal returns to the level."""
+The nodes above the current one that have remaining children are on a stack, at most one for each level."""
 
 from __future__ import annotations
 
-from tegula.stdlib.geometry.boxes import INTERVAL_WIDENING
 from tegula.stdlib.geometry.layout import (
     COMPACT_BYTES,
     COMPACT_CHILDREN,
     COMPACT_COUNTS,
-    COMPACT_PARENT,
+    COMPACT_X,
+    COMPACT_Y,
     COMPACT_Z,
-    HALF,
+    LEVELS,
     MESH,
     TRIANGLE_BYTES,
     TRIANGLE_FACE,
+    UNIT,
     VEC3,
 )
-from tegula.stdlib.geometry.rays import ANY, CLOSEST, COUNT, FOUND
+from tegula.stdlib.geometry.rays import ANY, BOUND, CLOSEST, COUNT, FOUND
 from tegula.stdlib.registry import composite, tg
-from tegula.types import VecType, float32, int32, uint8, uint32, uint64
+from tegula.structs import StructType
+from tegula.types import VecType, float16, float32, int32, uint8, uint32, uint64
 
 FOUR = VecType(4, uint32)
-TWO, THREE = VecType(2, uint32), VecType(3, uint32)
-FOUR_FLOATS = VecType(4, float32)
-FOUR_INTS = VecType(4, int32)
+PAIR = VecType(2, float16)
+STACK = VecType(LEVELS, uint64)
 ROUNDING = 2.0**-21
 """The error bound of the distance to a plane across an axis, relative to the largest coordinate."""
-LARGEST = 2.0**116
-"""The maximum product of a coordinate and a reciprocal, which leaves room for the bias of bytes."""
-MAX_MAGNITUDE, MAX_RATIO = 2.0**100, 2.0**90
+HALF_ROUNDING = 1.0 + 2.0**-6
+"""The displacement of planes is rounded to float16, too."""
+MAX_EXTENT, MAX_LENGTH, MAX_RATIO = 2.0**75, 2.0**100, 2.0**90
 """Beyond these magnitudes of coordinates and directions, or ratios of both, planes do not restrict distances."""
-BIASED_ZERO, BIAS = 0x47000000, 32768.0
-"""The bits of BIAS, whose bits 8 to 15 hold a byte that is added."""
-STORED, MISSING = 8, 256
-"""The units, in the state of a traversal, of the number of levels whose masks are stored, and of the levels above them,
-whose masks are missing; the octant is below."""
-MAX_STORED = 15 * STORED
+MAX_SLOPE = 8100.0
+"""The maximum ratio of two reciprocals of a direction, so that the largest is finite as a float16 and the least is at
+least 4. A ray that is more nearly parallel to a plane is tilted, and the boxes are displaced by its deviation."""
+FAR = 2.0**15
+"""A bound of the distances, relative to the middle of a node, at which a ray may hit a child."""
+NEAR_SIDES = 0x4240
+"""The selector of the lower bounds of two children, as float16. The selector of the upper bounds, one byte further, is
+greater by OTHER_SIDES."""
+OTHER_SIDES = 0x0101
+SIGNS = 0xFDB9
+"""The selector of the signs of four float16."""
+COMPACT_RAY = StructType(
+    "CompactRay",
+    {
+        "start": VEC3,
+        "inverse": VEC3,
+        "displacement": float32,
+        "scale": float32,
+        "middle": float32,
+        "axis": int32,
+        **dict.fromkeys(("x", "y", "z", "first", "second"), uint32),
+    },
+    __name__,
+    "COMPACT_RAY",
+)
+"""A ray through compact nodes. `inverse`: the reciprocals of the direction, times `scale`, so that the least is from 4
+to 8; `displacement`: of planes, infinite if planes do not restrict distances; `axis`: the axis of the least reciprocal,
+and `middle` the distance to the middle of a node along the axis. `x`, `y`, `z`: for each axis the reciprocal as a
+float16, in the upper half, and the selector of the planes where the ray enters, in the lower half. `first`, `second`:
+for four children each, their bits in the order of the ray, as bytes."""
 
 
 @composite()
-def _limited_inverse(nodes: uint64, start: VEC3, dir: VEC3):
-    """The reciprocals of a direction, limited so that products are finite, and the displacement of planes, infinite if
-    planes do not restrict distances."""
-    extent, largest, margin = tg._ray_extents(nodes, start, dir)
-    displacement = margin + extent * ROUNDING
-    inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
-    bound = tg._max_ignoring_nan(tg._max_ignoring_nan(1.0, extent), largest * 2.0**26)
+def _pair(first: float32, second: float32):
+    """Two numbers, rounded to float16."""
+    return PAIR(tg.float16(first), tg.float16(second))
+
+
+@composite()
+def _factor_and_sides(inverse: float32):
+    """The reciprocal of a direction as a float16 and the selector of the planes where the ray enters."""
+    factor = tg.bitcast(tg._pair(0.0, inverse), uint32)
+    return factor + NEAR_SIDES + tg.where(inverse < 0.0, tg.uint32(OTHER_SIDES), tg.uint32(0))
+
+
+@composite()
+def _bits_in_order(octant: int32):
+    """The bits of children 0 to 3 and 4 to 7 in the order in which a ray of an octant enters the children, as bytes:
+    child k has bit k ^ octant."""
+    first, second = tg.uint32(0x08040201), tg.uint32(0x80402010)
+    if (octant & 4) != 0:
+        first, second = second, first
+    if (octant & 2) != 0:
+        first, second = (first << 16) | (first >> 16), (second << 16) | (second >> 16)
+    if (octant & 1) != 0:
+        first = tg._permute_bytes(first, tg.uint32(0), tg.uint32(0x2301))
+        second = tg._permute_bytes(second, tg.uint32(0), tg.uint32(0x2301))
+    return first, second
+
+
+@composite()
+def _compact_ray(nodes: uint64, start: VEC3, dir: VEC3):
+    """A ray through compact nodes, and its octant."""
+    extent, length, margin = tg._ray_extents(nodes, start, dir)
     is_moderate = (
-        (extent <= MAX_MAGNITUDE)
-        & (largest <= MAX_MAGNITUDE)
-        & (largest * MAX_RATIO >= 1.0)
-        & (largest * MAX_RATIO >= extent)
-        & (extent * MAX_RATIO >= largest)
+        (extent <= MAX_EXTENT)
+        & (length <= MAX_LENGTH)
+        & (length * MAX_RATIO >= 1.0)
+        & (length * MAX_RATIO >= extent)
+        & (extent * MAX_RATIO >= length)
     )
-    are_bounded = (
-        (tg.abs(inverse[0]) * bound <= LARGEST)
-        & (tg.abs(inverse[1]) * bound <= LARGEST)
-        & (tg.abs(inverse[2]) * bound <= LARGEST)
-    )
-    if not (is_moderate and are_bounded):
-        # Along the longest axis a ray leaves the box before it reaches a limit of another axis.
-        limit = tg.where(is_moderate, LARGEST / bound, 2.0**-126)
-        for axis in tg.static(range(3)):
-            if not (is_moderate and tg.abs(inverse[axis]) <= limit):
-                inverse[axis] = tg.copysign(limit, dir[axis])
-    return inverse, tg.where(is_moderate, displacement, tg.inf)
-
-
-@composite()
-def _biased_bytes(word: uint32):
-    """BIAS plus each byte of a word."""
-    selectors = FOUR(0x7504, 0x7514, 0x7524, 0x7534)
-    return tg.bitcast(tg._permute_bytes(FOUR(word), FOUR(BIASED_ZERO), selectors), float32)
-
-
-@composite()
-def _plane_bits(word: uint32, by: float32, add: float32):
-    """The bits of the distances along a ray to the planes of four children."""
-    return tg.bitcast(tg.fma(tg._biased_bytes(word), FOUR_FLOATS(by), FOUR_FLOATS(add)), int32)
-
-
-@composite()
-def _step(exponents: uint32, axis: int32):
-    """The step of a node's grid along an axis, from the exponents of the three steps."""
-    return tg.bitcast((exponents << tg.uint32(23 - 8 * axis)) & 0x7F800000, float32)
-
-
-@composite()
-def _entered_compact_children(
-    node: uint64, start: VEC3, inverse: VEC3, displacement: float32, limit: float32
-):
-    """The mask of the children of a compact node whose boxes a ray hits up to a distance."""
-    head = tg._element_at(node, FOUR)
-    by = tg.vec3(
-        tg._step(head[3], 0) * inverse[0],
-        tg._step(head[3], 1) * inverse[1],
-        tg._step(head[3], 2) * inverse[2],
-    )
-    near, far = tg.vec3(), tg.vec3()
+    inverse = tg.vec3(1.0 / dir[0], 1.0 / dir[1], 1.0 / dir[2])
+    least, largest = tg.inf, 0.0
     for axis in tg.static(range(3)):
-        origin = (tg.bitcast(head[axis], float32) - start[axis]) * inverse[axis]
-        distance = tg.fma(by[axis], -BIAS, origin)
-        near[axis] = tg.fma(-displacement, tg.abs(inverse[axis]), distance)
-        far[axis] = tg.fma(displacement, tg.abs(inverse[axis]), distance)
-    x, y, z = inverse[0] < 0.0, inverse[1] < 0.0, inverse[2] < 0.0
-    # The next larger limit, so that a box is hit where it begins and ends at the limit 0.
-    limit_bits, hits = tg.bitcast(limit, int32) + 1, tg.uint32(0)
-    for step in tg.static(range(2)):
-        half = 1 - step
-        xy = tg._element_at(node + tg.uint64(HALF * (1 + 2 * half)), FOUR)
-        zz = tg._element_at(node + tg.uint64(COMPACT_Z + HALF // 2 * half), TWO)
-        # Non-negative floats are ordered as their bits.
-        enter = tg._larger_of_each(tg._plane_bits(tg.where(x, xy[1], xy[0]), by[0], near[0]), FOUR_INTS(0))
-        enter = tg._larger_of_each(tg._plane_bits(tg.where(y, xy[3], xy[2]), by[1], near[1]), enter)
-        enter = tg._larger_of_each(tg._plane_bits(tg.where(z, zz[1], zz[0]), by[2], near[2]), enter)
-        leave = tg._smaller_of_each(
-            tg._plane_bits(tg.where(x, xy[0], xy[1]), by[0], far[0]), FOUR_INTS(limit_bits)
-        )
-        leave = tg._smaller_of_each(tg._plane_bits(tg.where(y, xy[2], xy[3]), by[1], far[1]), leave)
-        leave = tg._smaller_of_each(tg._plane_bits(tg.where(z, zz[0], zz[1]), by[2], far[2]), leave)
-        excess = tg.fma(
-            tg.bitcast(leave, float32), FOUR_FLOATS(-INTERVAL_WIDENING), tg.bitcast(enter, float32)
-        )
-        sign = tg.bitcast(excess, uint32)
-        for k in tg.static(range(4)):
-            hits = (hits << 1) | (sign[3 - k] >> 31)
-    return hits
+        least = tg._min_ignoring_nan(least, tg.abs(inverse[axis]))
+        largest = tg._max_ignoring_nan(largest, tg.abs(inverse[axis]))
+    displacement = (margin + extent * ROUNDING) * HALF_ROUNDING
+    if largest > least * MAX_SLOPE:
+        displacement += margin * ((1.0 + 2.0**-4) / (BOUND * MAX_SLOPE))
+    if not is_moderate:
+        least, displacement = 1.0, tg.inf
+    ray = COMPACT_RAY()
+    ray.start, ray.displacement = start, displacement
+    # The power of two that makes the exponent of the least reciprocal that of 4.
+    ray.scale = tg.bitcast(0x80000000 - (tg.bitcast(least, uint32) & 0x7F800000), float32)
+    for axis in tg.static(range(3)):
+        limited = tg._min_ignoring_nan(least * MAX_SLOPE, tg.abs(inverse[axis]))
+        ray.inverse[axis] = tg.copysign(tg.where(is_moderate, limited, least), inverse[axis]) * ray.scale
+    longest = least * ray.scale
+    x, y = tg.abs(ray.inverse[0]), tg.abs(ray.inverse[1])
+    ray.axis = tg.where(x <= longest, 0, tg.where(y <= longest, 1, 2))
+    along = tg.where(ray.axis == 0, ray.inverse[0], tg.where(ray.axis == 1, ray.inverse[1], ray.inverse[2]))
+    ray.middle = 128.0 * UNIT * along
+    ray.x, ray.y, ray.z = (
+        tg._factor_and_sides(ray.inverse[0]),
+        tg._factor_and_sides(ray.inverse[1]),
+        tg._factor_and_sides(ray.inverse[2]),
+    )
+    x_side, y_side, z_side = tg._sign_bits_of_ray(ray.inverse)
+    octant = x_side | (y_side << 1) | (z_side << 2)
+    ray.first, ray.second = tg._bits_in_order(octant)
+    return ray, octant
 
 
 @composite()
-def _ray_enters_compact_child(
-    node: uint64, slot: uint64, start: VEC3, inverse: VEC3, displacement: float32, limit: float32
+def _distances(bounds: uint32, factor_and_sides: uint32, addend: float16):
+    """The distances along a ray to the planes of two children."""
+    planes = tg.bitcast(tg._permute_bytes(bounds, tg.uint32(0), factor_and_sides), PAIR)
+    factor = tg.bitcast(factor_and_sides, PAIR)
+    return tg.fma(planes, PAIR(factor[1]), PAIR(addend))
+
+
+@composite()
+def _length_in_children(
+    ray: COMPACT_RAY, x: uint32, y: uint32, z: uint32, ends: PAIR, ax: PAIR, ay: PAIR, az: PAIR
 ):
-    """Whether a ray enters a child's box up to a distance."""
+    """The lengths of a ray in the boxes of two children; negative for boxes that the ray does not hit. x, y, z: the
+    bounds of the children; `ends`: the first and last distance; ax, ay, az: for each axis the addends of planes where
+    the ray enters and leaves."""
+    enter = tg.max(tg._distances(x, ray.x, ax[0]), tg._distances(y, ray.y, ay[0]))
+    enter = tg.max(tg.max(enter, tg._distances(z, ray.z, az[0])), PAIR(ends[0]))
+    x_out, y_out, z_out = ray.x ^ OTHER_SIDES, ray.y ^ OTHER_SIDES, ray.z ^ OTHER_SIDES
+    leave = tg.min(tg._distances(x, x_out, ax[1]), tg._distances(y, y_out, ay[1]))
+    leave = tg.min(tg.min(leave, tg._distances(z, z_out, az[1])), PAIR(ends[1]))
+    return tg.bitcast(leave - enter, uint32)
+
+
+@composite()
+def _addends(origin: float32, inverse: float32, steps_per_unit: float32, base: float32, moved: float32):
+    """The distances to the displaced planes of a node's origin across an axis."""
+    plane = tg.fma(origin, steps_per_unit, -base)
+    return tg._pair(tg.fma(-moved, tg.abs(inverse), plane), tg.fma(moved, tg.abs(inverse), plane))
+
+
+@composite()
+def _entered_compact_children(ray: COMPACT_RAY, node: uint64, limit: float32):
+    """The mask of the children of a compact node whose boxes a ray hits up to a distance, in the order in which the ray
+    enters the children."""
     head = tg._element_at(node, FOUR)
-    xy = tg._element_at(node + HALF + (slot >> 2) * (2 * HALF), FOUR)
-    zz = tg._element_at(node + COMPACT_Z + (slot >> 2) * (HALF // 2), TWO)
-    words = THREE(
-        tg.where(inverse[0] < 0.0, xy[1], xy[0]),
-        tg.where(inverse[1] < 0.0, xy[3], xy[2]),
-        tg.where(inverse[2] < 0.0, zz[1], zz[0]),
-    )
-    byte = tg.uint32(slot & 3) | 0x4440
-    distance = 0.0
+    x, y = tg._element_at(node + COMPACT_X, FOUR), tg._element_at(node + COMPACT_Y, FOUR)
+    z = tg._element_at(node + COMPACT_Z, FOUR)
+    steps_per_unit = tg.bitcast(head[3], float32)
+    origin = tg.vec3()
     for axis in tg.static(range(3)):
-        steps = tg.float32(tg._permute_bytes(words[axis], tg.uint32(0), byte))
-        origin = tg.bitcast(head[axis], float32) - start[axis]
-        plane = tg.fma(steps, tg._step(head[3], axis), origin) * inverse[axis]
-        distance = tg._max_ignoring_nan(distance, tg.fma(-displacement, tg.abs(inverse[axis]), plane))
-    return distance <= limit * INTERVAL_WIDENING
+        origin[axis] = (tg.bitcast(head[axis], float32) - ray.start[axis]) * ray.inverse[axis]
+    along = tg.where(ray.axis == 0, origin[0], tg.where(ray.axis == 1, origin[1], origin[2]))
+    base = tg.fma(along, steps_per_unit, ray.middle)
+    moved = ray.displacement * steps_per_unit
+    ax = tg._addends(origin[0], ray.inverse[0], steps_per_unit, base, moved)
+    ay = tg._addends(origin[1], ray.inverse[1], steps_per_unit, base, moved)
+    az = tg._addends(origin[2], ray.inverse[2], steps_per_unit, base, moved)
+    # Both ends are finite, so that no length is NaN.
+    ends = tg._pair(-base, tg.fma(limit * ray.scale, steps_per_unit, -base))
+    ends = tg.min(tg.max(ends, PAIR(tg.float16(-FAR))), PAIR(tg.float16(FAR)))
+    a = tg._length_in_children(ray, x[0], y[0], z[0], ends, ax, ay, az)
+    b = tg._length_in_children(ray, x[1], y[1], z[1], ends, ax, ay, az)
+    missed = tg._permute_bytes(a, b, tg.uint32(SIGNS))
+    hits = tg._dot_bytes(missed, ray.first, tg.uint32(255))
+    a = tg._length_in_children(ray, x[2], y[2], z[2], ends, ax, ay, az)
+    b = tg._length_in_children(ray, x[3], y[3], z[3], ends, ax, ay, az)
+    missed = tg._permute_bytes(a, b, tg.uint32(SIGNS))
+    return tg._dot_bytes(missed, ray.second, hits)
 
 
 @composite()
@@ -169,50 +215,26 @@ def _face_at(mesh: MESH, item: int32):
 def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, mode: int32):
     """Traverse the compact nodes of a mesh along a ray."""
     nodes, shear, count = mesh.compact, tg._shear(start, dir), 0
-    # The sum turns -0.0 into 0.0, whose bits have no sign.
+    # The sum turns -0.0 into 0.0.
     t, at = limit + 0.0, -1
     start_node = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
     if dir[0] == 0.0 and dir[1] == 0.0 and dir[2] == 0.0:
         start_node = 0
     if start_node > 0:
-        inverse, displacement = tg._limited_inverse(mesh.nodes, start, dir)
-        x, y, z = tg._sign_bits_of_ray(inverse)
-        state = x | (y << 1) | (z << 2)
+        ray, octant = tg._compact_ray(mesh.nodes, start, dir)
+        stack, depth = tg._unset(STACK), tg.uint32(0)
         # The first iteration enters the start node as a child of node 0.
-        node, path0, path1 = 0, tg.uint64(1), tg.uint64(0)
+        node, remaining = 0, tg.uint32(1)
         while node >= 0:
-            child, size = 0, 0
-            remaining = tg.uint32(path0) & 255
-            # A warp executes a step up and the test of a node one after the other, so that all steps up are done first.
-            while remaining == tg.uint32(0) and child == 0 and node >= 0:
-                if (path0 | path1) == tg.uint64(0) and state < MISSING:
-                    node = -1
-                else:
-                    parent = tg._element_at(nodes + tg.uint64(node) * COMPACT_BYTES + COMPACT_PARENT, int32)
-                    path0, path1 = (path0 >> 8) | (path1 << 56), path1 >> 8
-                    if (state & MAX_STORED) > 0:
-                        state -= STORED
-                        node = parent
-                        remaining = tg.uint32(path0) & 255
-                    else:
-                        state -= MISSING
-                        child = parent
-            if remaining != tg.uint32(0):
-                here = nodes + tg.uint64(node) * COMPACT_BYTES
-                path0 = path0 & (path0 - 1)
-                slot = tg.uint64(tg.ctz(remaining) ^ tg.uint32(state & 7))
-                child = start_node
-                if node > 0:
-                    child = tg._element_at(here + COMPACT_CHILDREN + slot * 4, int32)
-                if child < 0:
-                    size = tg.int32(tg._element_at(here + COMPACT_COUNTS + slot, uint8))
-                # The closest hit may have changed since the children of the node were tested.
-                if mode == CLOSEST and at >= 0:
-                    enters = tg._ray_enters_compact_child(here, slot, start, inverse, displacement, t)
-                    child = tg.where(enters, child, 0)
+            here = nodes + tg.uint64(node) * COMPACT_BYTES
+            slot = tg.uint64(tg.ctz(remaining) ^ tg.uint32(octant))
+            remaining = remaining & (remaining - 1)
+            child = start_node
+            if node > 0:
+                child = tg._element_at(here + COMPACT_CHILDREN + slot * 4, int32)
             if child < 0:
                 item = -1 - child
-                end = item + size
+                end = item + tg.int32(tg._element_at(here + COMPACT_COUNTS + slot, uint8))
                 while item < end:
                     first, second, third, face = tg._triangle_and_face(mesh, item)
                     hit = tg._intersect_triangle(shear, first, second, third)
@@ -226,28 +248,21 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
                             if is_closer:
                                 t, at = hit.t + 0.0, item
                             if mode == ANY:
-                                node, item, count = -1, end, 1
+                                depth, remaining, item, count = tg.uint32(0), tg.uint32(0), end, 1
                     item += 1
             elif child > 0:
-                entered = nodes + tg.uint64(child) * COMPACT_BYTES
-                hits = tg._entered_compact_children(entered, start, inverse, displacement, t)
-                ordered = tg.uint64(tg._order_by_octant(hits, state & 7))
-                if child < node:
-                    # An ancestor whose mask is missing: the remaining children follow the child on the path.
-                    slot_on_path = 0
-                    while (
-                        tg._element_at(entered + COMPACT_CHILDREN + tg.uint64(slot_on_path) * 4, int32)
-                        != node
-                    ):
-                        slot_on_path += 1
-                    node = child
-                    later = tg.uint64(254) << tg.uint64(slot_on_path ^ (state & 7))
-                    path0, path1 = ordered & later, tg.uint64(0)
-                elif hits != tg.uint32(0):
-                    if node > 0:
-                        state += tg.where((state & MAX_STORED) == MAX_STORED, MISSING, STORED)
-                    node = child
-                    path0, path1 = (path0 << 8) | ordered, (path1 << 8) | (path0 >> 56)
+                hits = tg._entered_compact_children(ray, nodes + tg.uint64(child) * COMPACT_BYTES, t)
+                if hits != tg.uint32(0):
+                    if remaining != tg.uint32(0):
+                        stack[depth] = (tg.uint64(node) << 32) | tg.uint64(remaining)
+                        depth += 1
+                    node, remaining = child, hits
+            if remaining == tg.uint32(0):
+                node = -1
+                if depth > tg.uint32(0):
+                    depth -= 1
+                    top = stack[depth]
+                    node, remaining = tg.int32(top >> 32), tg.uint32(top)
     face = -1
     if at >= 0:
         face = tg._face_at(mesh, at)

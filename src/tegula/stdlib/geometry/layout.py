@@ -30,17 +30,18 @@ MIDDLE = 240
 """The offset in a node of a vec3, the centre of the node's bounds."""
 COMPACT_BYTES = 128
 """The size of a compact node. A mesh on a GPU has these nodes besides the other nodes, with the same indices. A compact
-node begins with the origin of a grid, a vec3, and three uint8, the exponents of the steps of the grid along the axes as
-in a float32. The bounds of eight children follow as steps of the grid, each a uint8, two groups of four children at a
-time: the lower and the upper bounds along x and along y at offset HALF for the first group and 3 * HALF for the second,
-the bounds along z at COMPACT_Z. Lower bounds above the upper bounds stand for no bounds."""
-HALF, COMPACT_Z = 16, 32
-COMPACT_CHILDREN, COMPACT_COUNTS, COMPACT_PARENT = 64, 96, 104
-"""The offsets of the children, of the numbers of items and of the parent in a compact node."""
+node begins with the origin of a cubic grid, a vec3, and the number of steps of the grid per unit of length, times UNIT.
+The bounds of eight children follow for each axis, as steps of the grid: 16 uint8, the lower and the upper bound of each
+child. Lower bounds above the upper bounds stand for no bounds."""
+COMPACT_X, COMPACT_Y, COMPACT_Z = 16, 32, 48
+COMPACT_CHILDREN, COMPACT_COUNTS = 64, 96
+"""The offsets of the children and of the numbers of items in a compact node."""
+UNIT = 2.0**-24
+"""The value of the float16 whose bits are the integer 1."""
 TRIANGLE_FACE = 36
 """The offset of the face in a triangle."""
 LEVELS = 32
-"""The maximum depth: a query has eight bits of state for each level."""
+"""The maximum depth: a query has eight bits of state for each level, a ray on a GPU an entry of its stack."""
 MAX_ITEMS = 255
 """The maximum number of items per leaf."""
 

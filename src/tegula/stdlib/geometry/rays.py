@@ -147,8 +147,11 @@ def _slabs(nodes: uint64, start: VEC3, dir: VEC3):
         tg.copysign(displacement, dir[2]),
     )
     s.near, s.far = -tg.cw_mul(start + out, s.inverse), -tg.cw_mul(start - out, s.inverse)
-    if not is_finite and not (extent * 2.0**-100 <= largest and largest >= 2.0**-100 and largest <= 2.0**100):
-        # No plane restricts the distances of such short or long directions.
+    is_moderate = is_finite or (
+        extent * 2.0**-100 <= largest and largest >= 2.0**-100 and largest <= 2.0**100
+    )
+    if not (is_moderate and extent * 2.0**90 >= largest and extent >= 2.0**-100):
+        # No plane restricts the distances of such short or long directions, or in such small scenes.
         for axis in tg.static(range(3)):
             s.inverse[axis], s.near[axis], s.far[axis] = tg.copysign(2.0**-126, dir[axis]), -tg.inf, tg.inf
     return s
