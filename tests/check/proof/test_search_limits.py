@@ -56,5 +56,5 @@ def test_the_search_for_a_model_is_bounded() -> None:
     contradictory = [ge(total - 7), ge(-total + 6)] * 60
     model, evaluations = counterexample([Model(k, {}) for k in range(6)], contradictory)
     assert model is None
-    # beyond the limit: one candidate, and the first evaluation of all conditions for each model
-    assert 0 < evaluations <= MAX_EVALUATIONS + (TRIES + 1) * (len(contradictory) + 1)
+    # beyond the limit of each model: one candidate, and the first evaluation of all conditions
+    assert 0 < evaluations <= TRIES * (MAX_EVALUATIONS + 2 * (len(contradictory) + 1))

@@ -59,10 +59,18 @@ class Known:
     def __init__(self, other: Known | None = None) -> None:
         self.assumed: list[Condition] = list(other.assumed) if other else []
         self.true: set[Condition] = set(other.true) if other else set()
-        self.facts: list[Sum] = list(other.facts) if other else []
-        self.min_constant: dict[Sum, int] = dict(other.min_constant) if other else {}
-        """The least constant term among facts p >= 0 with equal p apart from that term."""
+        self.facts: dict[Sum, Sum] = dict(other.facts) if other else {}
+        """The polynomials that are at least 0, by their part without the constant term; of equal parts the one with the
+        least constant term."""
+        self.fact_count: int = other.fact_count if other else 0
+        """The number of facts so far, with those that stronger facts have replaced."""
+        self.facts_with: dict[tuple[Monomial, bool], tuple[Sum, ...]] = (
+            dict(other.facts_with) if other else {}
+        )
+        """The facts in which a monomial occurs, by the monomial and whether its coefficient is positive."""
         self.ranges: dict[Atom, tuple[Any, Any]] = dict(other.ranges) if other else {}
+        self.monomial_ranges: dict[Monomial, tuple[Any, Any]] = other.monomial_ranges if other else {}
+        """Cached ranges of monomials; shared by copies until a range of an atom is added to one of them."""
         self.substitution: dict[Monomial, Sum] = dict(other.substitution) if other else {}
         self.quotients: frozenset[Atom] = other.quotients if other else frozenset()
         """The quotients by divisors that are not constants, whose bounds are among the facts."""
@@ -172,21 +180,23 @@ class Known:
         g = gcd(*p.rest.coefficients.values())
         if g > 1:
             p = Sum({m: c // g for m, c in p.coefficients.items()})
-        if p in self.facts or len(self.facts) > MAX_FACTS:
+        if self.fact_count > MAX_FACTS or self._is_weaker_than_fact(p):
             return
         if self.nonnegative(-p - 1):
             self.absurd = True
         is_zero = self.nonnegative(-p)
         self._drop_undecided()
-        self.facts.append(p)
-        end = p.coefficients.get((), 0)
-        self.min_constant[p.rest] = min(end, self.min_constant.get(p.rest, end))
+        self.fact_count += 1
+        self.facts[p.rest] = p
+        for m, c in p.rest.coefficients.items():
+            self.facts_with[m, c > 0] = (*self.facts_with.get((m, c > 0), ()), p)
         for m, c in p.coefficients.items():
             rest_high = self.range(p - Sum({m: c}))[1]
             if len(m) == 1 and rest_high != inf:
                 low, high = self.ranges.get(m[0], (-inf, inf))
-                self.ranges[m[0]] = (
-                    (max(low, -(rest_high // c)), high) if c > 0 else (low, min(high, rest_high // -c))
+                self._set_range(
+                    m[0],
+                    (max(low, -(rest_high // c)), high) if c > 0 else (low, min(high, rest_high // -c)),
                 )
         for m, c in p.coefficients.items():
             if len(m) == 1 and (m[0].kind, c > 0) in (("min", True), ("max", False)):
@@ -221,7 +231,7 @@ class Known:
         self.substitution = {k: replaced(q, {m: replacement}) for k, q in self.substitution.items()} | {
             m: replacement
         }
-        for q in list(self.facts):
+        for q in list(self.facts.values()):
             changed = replaced(q, {m: replacement})
             if changed != q and changed.value is None:
                 self._add_fact(changed)
@@ -243,20 +253,36 @@ class Known:
         low: Any = 0
         high: Any = 0
         for m, c in p.coefficients.items():
-            a, b = self._range_of_monomial(m, c)
-            low, high = low + a, high + b
+            a, b = self._range_of_monomial(m)
+            low, high = (low + a * c, high + b * c) if c > 0 else (low + b * c, high + a * c)
         return low, high
 
-    def _range_of_monomial(self, m: Monomial, c: int) -> tuple[Any, Any]:
-        """The range of a monomial with its factor."""
+    def _minimums(self, p: Sum) -> dict[Monomial, Any]:
+        """The least value of each monomial of a polynomial, with its factor, that follows from ranges."""
+        ranges = self.monomial_ranges
+        return {
+            m: (ranges.get(m) or self._range_of_monomial(m))[c < 0] * c for m, c in p.coefficients.items()
+        }
+
+    def _set_range(self, x: Atom, bounds: tuple[Any, Any]) -> None:
+        if self.ranges.get(x) != bounds:
+            self.ranges[x] = bounds
+            self.monomial_ranges = {}
+
+    def _range_of_monomial(self, m: Monomial) -> tuple[Any, Any]:
+        """The range of a monomial."""
+        known = self.monomial_ranges.get(m)
+        if known is not None:
+            return known
+        a: Any = 1
+        b: Any = 1
         if len(m) == 1:
             a, b = self._range(m[0])
-            return (a * c, b * c) if c > 0 else (b * c, a * c)
-        a, b = c, c
-        for x in dict.fromkeys(m):
+        for x in dict.fromkeys(m) if len(m) > 1 else ():
             ends = power(*self._range(x), m.count(x))
             corners = [0 if u == 0 or v == 0 else u * v for u in (a, b) for v in ends]
             a, b = min(corners), max(corners)
+        self.monomial_ranges[m] = a, b
         return a, b
 
     def _range(self, x: Atom) -> tuple[Any, Any]:
@@ -327,9 +353,10 @@ class Known:
 
     def _nonnegative(self, p: Sum, depth: int, first: bool = False) -> bool:
         self.work.done += 1
-        if self.range(p)[0] >= 0:
+        minimums = self._minimums(p)
+        if sum(minimums.values()) >= 0:
             return True
-        if (end := self.min_constant.get(p.rest)) is not None and p.coefficients.get((), 0) >= end:
+        if self._is_weaker_than_fact(p):
             return True
         if depth == 0 or self.work.done > self.query_limit:
             return False
@@ -340,23 +367,27 @@ class Known:
                     return all(self.nonnegative(replaced(p, {m: q}), depth) for q in operands)
                 if any(self.nonnegative(p + (q - Sum({m: 1})) * c, depth) for q in operands):
                     return True
-        by_minimum = sorted((self._range_of_monomial(m, c)[0], m) for m, c in p.coefficients.items() if m)
-        unbounded = [m for low, m in by_minimum if low == -inf]
-        negative = unbounded[:1] or [m for low, m in by_minimum if low < 0]
-        for m in negative or ([m for _, m in by_minimum] if first else []):
+        negative = [(low, m) for m, low in minimums.items() if m and low < 0]
+        unbounded = [m for low, m in negative if low == -inf]
+        if unbounded:
+            cancelled = [min(unbounded)]
+        else:
+            by_minimum = negative or ([(low, m) for m, low in minimums.items() if m] if first else [])
+            cancelled = [m for _, m in sorted(by_minimum)]
+        for m in cancelled:
             for q in self._cancelling_facts(m, p):
-                c, d = p.coefficients[m], q.coefficients.get(m, 0)
-                if c * d <= 0:
-                    continue
-                combined = p * abs(d) + (abs(d) - 1) - q * abs(c)
-                g = gcd(*combined.rest.coefficients.values()) or 1
-                if self.nonnegative(Sum({k: n // g for k, n in combined.coefficients.items()}), depth - 1):
+                if self.nonnegative(cancelling(p, q, m), depth - 1):
                     return True
         for m in p.coefficients:
             if len(m) == 1 and (division := self.quotient(m[0])) is not None:
                 # p is an integer, so y p > -y suffices for the divisor y
                 return self.nonnegative(p * division[1] + division[1] - 1, depth - 1)
         return False
+
+    def _is_weaker_than_fact(self, p: Sum) -> bool:
+        """Whether p >= 0 follows from a fact that differs by a constant at most."""
+        fact = self.facts.get(p.rest)
+        return fact is not None and p.coefficients.get((), 0) >= fact.coefficients.get((), 0)
 
     def quotient(self, a: Atom) -> tuple[Sum, Sum] | None:
         """The dividend and the divisor of an atom that is a quotient rounded down, whose divisor is not a constant and
@@ -367,20 +398,26 @@ class Known:
         return division if a.subterms[0][0] == "floordiv" or self.nonnegative(division[0], 1) else None
 
     def _cancelling_facts(self, m: Monomial, p: Sum) -> Iterator[Sum]:
-        """The facts that may cancel a monomial m: facts that contain m, multiples of a fact by a non-negative monomial
-        that contain m, and the bounds of quotients in p."""
-        for q in self.facts:
-            if m in q.coefficients:
+        """The facts that cancel a monomial m of p, in which it has the same sign: facts that contain m, multiples of a
+        fact by a non-negative monomial that contain m, and the bounds of quotients in p."""
+        is_positive = p.coefficients[m] > 0
+        yield from self.facts_with.get((m, is_positive), ())
+        for q in self._further_facts(m, p):
+            d = q.coefficients.get(m, 0)
+            if d and (d > 0) == is_positive:
                 yield q
-            if len(m) == 2:
-                for x, y in (m, m[::-1]):
-                    if (x,) in q.coefficients and self._range(y)[0] >= 0:
-                        yield q * Sum({(y,): 1})
-        if len(m) == 1 and self._range(m[0])[0] >= 0:
+
+    def _further_facts(self, m: Monomial, p: Sum) -> Iterator[Sum]:
+        for x, y in (m, m[::-1]) if len(m) == 2 else ():
+            if self._range(y)[0] >= 0:
+                factor = Sum({(y,): 1})
+                yield from (q * factor for q in self._facts_containing((x,)))
+        if len(m) == 1 and any(len(pair) == 2 for pair in p.coefficients) and self._range(m[0])[0] >= 0:
+            factor = Sum({m: 1})
             for x in (
                 pair[1 - pair.index(m[0])] for pair in p.coefficients if len(pair) == 2 and m[0] in pair
             ):
-                yield from (q * Sum({m: 1}) for q in self.facts if (x,) in q.coefficients)
+                yield from (q * factor for q in self._facts_containing((x,)))
         for k in p.coefficients:
             if len(k) == 1 and k[0].kind == "div":
                 dividend, n = k[0].subterms
@@ -394,6 +431,9 @@ class Known:
             if (division := self.quotient(a)) is not None:
                 rest = division[0] - division[1] * Sum({(a,): 1})
                 yield from (rest, division[1] - 1 - rest)
+
+    def _facts_containing(self, m: Monomial) -> tuple[Sum, ...]:
+        return (*self.facts_with.get((m, True), ()), *self.facts_with.get((m, False), ()))
 
     def resolved(self, x: Any) -> Any:
         """A polynomial or condition with each minimum, maximum and choice replaced by the operand that is known to be
@@ -442,6 +482,8 @@ class Known:
                 return False
             if residues and self.nonnegative(p + 1, 1) and self._contradicts_remainders(p + 1):
                 return True
+        elif p.coefficients.get((), 0) % (gcd(*p.rest.coefficients.values()) or 1):
+            return False
         elif self.nonnegative(p) and self.nonnegative(-p):
             return True
         elif self.nonnegative(p - 1) or self.nonnegative(-p - 1):
@@ -480,42 +522,61 @@ class Known:
                 continue
             if pivot is None or not 1 < n <= MAX_PERIOD:
                 continue
-            h = Atom("sym", f"h{n}")
-            inner = Known(self)
-            inner.nonnegative_cache, inner.truth_cache, inner.models, inner.starting_models = {}, {}, [], []
-            inner.ranges[h] = (0 if self.nonnegative(base) else -inf, inf)
-            answers: set[bool | None] = set()
-            m, k = pivot
-            facts = [q for q in self.facts if m in q.coefficients]
-            work_before, has_tried_models = self.work.done, not self.starting_models
-            for r in range(n):
-                if not has_tried_models and self.work.done > work_before + MODEL_SEARCH:
-                    has_tried_models = True
-                    if self._refuted(negation(c) if self.starting_models[0].holds(c) else c):
-                        return None
-                if self.work.done > work_before + RESIDUE_QUERY:
-                    return None
-                self.work.done += 1 + len(related)  # for the substitutions
-                self.work.require_rest()
-                substitution = {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}
-                if any(inner.holds(replaced(t, substitution), False) is False for t in related):
-                    continue
-                answer = inner.holds(replaced(c, substitution), False)
-                if answer in answers and answer is not None:
-                    continue
-                if facts and (answer is None or answers):
-                    of_residue = Known(inner)
-                    for q in facts:
-                        of_residue._add_fact(replaced(q, substitution))
-                    if of_residue.absurd:
-                        continue
-                    answer = of_residue.holds(replaced(c, substitution), False)
-                answers.add(answer)
-                if None in answers or len(answers) > 1:
-                    break
-            else:
-                return answers.pop() if answers else None
+            truth = self._truth_over_residues(c, related, base, n, pivot)
+            if truth is not None:
+                return truth
         return None
+
+    def _truth_over_residues(
+        self, c: Condition, related: list[Condition], base: Sum, n: int, pivot: tuple[Monomial, int]
+    ) -> bool | None:
+        """The truth value of a condition, if it is the same for each residue of `base` by n that the facts and the
+        known conditions `related` allow; else None. A model of the facts says which value this has to be."""
+        truth = self.models[0].holds(c) if self.models else None
+        agreeing: list[Residue] = []
+        work_before, has_tried_models = self.work.done, not self.starting_models
+        for r in range(n):
+            if not has_tried_models and self.work.done > work_before + MODEL_SEARCH:
+                has_tried_models = True
+                if self._refuted(negation(c) if self.starting_models[0].holds(c) else c):
+                    return None
+            if self.work.done > work_before + RESIDUE_QUERY:
+                return None
+            self.work.done += 1
+            self.work.require_rest()
+            residue = self._residue(base, n, r, pivot)
+            answer = residue.truth(c)
+            if answer is None or truth not in (answer, None):
+                if residue.is_excluded(related):
+                    continue
+                answer = residue.truth(c)
+            if answer is None:
+                return None
+            if truth not in (answer, None):
+                if not all(other.is_excluded(related) for other in agreeing):
+                    return None
+                agreeing.clear()
+            truth = answer
+            agreeing.append(residue)
+        return truth
+
+    def _residue(self, base: Sum, n: int, r: int, pivot: tuple[Monomial, int]) -> Residue:
+        """The case in which `base` is n h + r, with models that have this residue. The monomial `pivot` of the base is
+        replaced."""
+        h = Atom("sym", f"h{n}")
+        m, k = pivot
+        known = Known(self)
+        known.nonnegative_cache, known.truth_cache = {}, {}
+        known._set_range(h, (0 if self.nonnegative(base) else -inf, inf))
+        known.assumed.append(eq(base - Sum({(h,): n}) - r))
+        known.models, others = [], list[Model]()
+        for model in self.starting_models:
+            quotient, remainder = divmod(model.number(base), n)
+            case = model.with_number(h, quotient)
+            (known.models if remainder == r and model in self.models else others).append(case)
+        known.starting_models, known.searched_for_model = [*known.models, *others], True
+        facts = [q for q in self.facts.values() if m in q.coefficients]
+        return Residue(known, {m: (Sum({(h,): n}) + r - (base - Sum({m: k}))) * k}, facts)
 
     def solved(self, c: Condition) -> Condition | None:
         """An equation of a symbol and a sum that follows from a condition: the condition states a remainder of the
@@ -533,7 +594,7 @@ class Known:
                 continue
             x = (Sum({(h,): n}) + (Sum({m: k}) - base + abs(r))) * k
             rows: list[Sum] = []
-            for q in self.facts:
+            for q in self.facts.values():
                 if m in q.coefficients:
                     p = replaced(q, {m: x})
                     g = gcd(*p.rest.coefficients.values()) or 1
@@ -554,6 +615,49 @@ class Known:
     def at_least(self, p: Sum, q: Sum | int) -> bool:
         """Whether the inequality p >= q is known, without a case for each residue."""
         return self.holds(ge(p - number(q)), False) is True
+
+
+def cancelling(p: Sum, q: Sum, m: Monomial) -> Sum:
+    """A polynomial without the monomial m, from which p >= 0 follows if it is at least 0 and the fact q >= 0 holds: a
+    combination of p and q, divided by the common factor of its coefficients."""
+    c, d = abs(p.coefficients[m]), abs(q.coefficients[m])
+    out = {k: n * d for k, n in p.coefficients.items()} if d > 1 else dict(p.coefficients)
+    for k, n in q.coefficients.items():
+        total = out.get(k, 0) - n * c
+        if total:
+            out[k] = total
+        else:
+            del out[k]
+    constant = out.pop((), 0) + d - 1
+    g = gcd(*out.values())
+    if g > 1:
+        out, constant = {k: n // g for k, n in out.items()}, constant // g
+    if constant:
+        out[()] = constant
+    return Sum(out)
+
+
+class Residue:
+    """What is known where a sum has one remainder: `substitution` replaces a monomial of the sum in conditions, and
+    `facts` contain this monomial."""
+
+    def __init__(self, known: Known, substitution: dict[Monomial, Sum], facts: list[Sum]) -> None:
+        self.known, self.substitution, self.facts = known, substitution, facts
+
+    def truth(self, c: Condition) -> bool | None:
+        """The truth value of a condition in this case, without further residues; None if it is unknown."""
+        return self.known.holds(replaced(c, self.substitution), False)
+
+    def is_excluded(self, related: list[Condition]) -> bool:
+        """Whether a known condition of `related`, or the facts, contradict this remainder. The facts are known
+        afterwards in the form that they have in this case."""
+        self.known.searched_for_model = False
+        if not self.known.models and any(self.truth(t) is False for t in related):
+            return True
+        self.known = Known(self.known)
+        for q in self.facts:
+            self.known._add_fact(replaced(q, self.substitution))
+        return self.known.absurd
 
 
 def power(low: Any, high: Any, n: int) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from tegula.check.proof.known import MAX_PERIOD_OF_FACTS
+from tegula.check.proof.known import MAX_PERIOD_OF_FACTS, Known
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program
 from tegula.check.proof.state import Role, State, Stuck
@@ -224,9 +224,12 @@ class Labels:
         label.symbols_before = state.bound
         label.facts = {key: c for key, c in facts.items() if key not in refused and c is not True}
         label.symbols = [*state.bound, *count.atoms(), *classes]
-        label.state = State(shape.roles, state.known.empty_copy(), list(label.symbols), shape.contents)
-        for c in label.facts.values():
-            label.state.known.assume(c)
+        keeps_path = refused.isdisjoint(("path", c) for c in state.known.assumed)
+        known = Known(state.known) if keeps_path else state.known.empty_copy()
+        label.state = State(shape.roles, known, list(label.symbols), shape.contents)
+        for key, c in label.facts.items():
+            if key[0] != "path" or not keeps_path:
+                known.assume(c)
         for role in label.state.roles:
             for p in {*role.arrived.values(), *role.waited.values()}:
                 if any(len(m) > 1 for m in p.coefficients):
@@ -417,7 +420,7 @@ def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
         if base.coefficients.get(t) != 1 or not 1 < n <= MAX_PERIOD_OF_FACTS:
             continue
         h = atom("sym", "h")
-        known = type(label.state.known)(label.state.known)
+        known = Known(label.state.known)
         stripped = [known.holds(replaced(c, {t: h * n + k - (base - label.count)}), False) for k in range(n)]
         for truth in (True, False):
             if None not in stripped and stripped.count(truth) == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 from zlib import crc32
 
@@ -13,9 +14,9 @@ from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
 """The range from which each kind of model chooses unknown numbers."""
-MAX_CHANGES, TRIES, MAX_EVALUATIONS = 8, 2, 4_000
-"""The maximum numbers of changes to one model in a repair, of models that are repaired for one query, and of
-conditions that are evaluated for one query."""
+MAX_CHANGES, TRIES, MAX_EVALUATIONS = 12, 2, 800
+"""The maximum number of changes to one model in a repair, of models that are repaired for one query, and of conditions
+that are evaluated in one repair."""
 
 
 class Model:
@@ -100,18 +101,21 @@ class Model:
     # Repair ----------------------------------------------------------------------------------------------------------
 
     def repaired(self, conditions: Sequence[Condition], evaluations: list[int]) -> Model | None:
-        """A model in which all conditions hold, by changes of numbers of this model; None if no such model is found.
-        `evaluations`: the number of evaluated conditions, which the search increases."""
+        """A model in which all conditions hold, by at most three changes of each number of this model; None if no such
+        model is found. `evaluations`: the number of evaluated conditions, which the search increases."""
         best, unsatisfied = self, [k for k, c in enumerate(conditions) if not self.holds(c)]
         evaluations[0] += len(conditions)
         conditions_of = conditions_by_variable(conditions) if unsatisfied else {}
+        changes, limit = list[tuple[Any, int]](), evaluations[0] + MAX_EVALUATIONS
         for _ in range(MAX_CHANGES):
             if not unsatisfied:
                 return best
             neighbour: Model | None = None
             unsatisfied_there = unsatisfied
             for key, x in dict.fromkeys(best.changes(conditions[unsatisfied[-1]])):
-                if evaluations[0] > MAX_EVALUATIONS:
+                if (key, x) in changes or sum(key == k for k, _ in changes) > 2:
+                    continue
+                if evaluations[0] > limit:
                     return None
                 candidate = best.with_number(key, x)
                 affected = conditions_of.get(key if isinstance(key, Atom) else key[0], set())
@@ -119,11 +123,12 @@ class Model:
                 remaining += [k for k in affected if not candidate.holds(conditions[k])]
                 evaluations[0] += len(affected) + 1
                 if neighbour is None or len(remaining) < len(unsatisfied_there):
-                    neighbour, unsatisfied_there = candidate, remaining
+                    neighbour, unsatisfied_there, change = candidate, remaining, (key, x)
                 if not remaining:
                     return candidate
             if neighbour is None:
                 return None
+            changes.append(change)
             best, unsatisfied = neighbour, sorted(unsatisfied_there)
         return None
 
@@ -151,25 +156,34 @@ class Model:
         """The changes, as (key, number), that move the value of a polynomial by `distance` or more."""
         for m, c in p.coefficients.items():
             for a in m:
-                if a.kind in ("sym", "app"):
-                    slope = c
-                    for b in m:
-                        slope *= 1 if b is a else self.number(Sum({(b,): 1}))
-                    if slope:
-                        yield self.key(a), self.number(Sum({(a,): 1})) - -distance // slope
-                elif a.kind in ("min", "max", "wrap", "ite", "div", "mod"):
-                    if a.kind == "ite":
-                        yield from self.changes(a.subterms[0], not self.holds(a.subterms[0]))
-                    elif a.kind in ("min", "max"):  # select the other operand
-                        d = a.subterms[0] - a.subterms[1]
-                        x = self.number(d)
-                        yield from self._shifting_changes(d, -x - (1 if x >= 0 else -1))
-                    shift = distance // c if distance % c == 0 else distance // c + (c > 0)
-                    for q in a.subterms:
-                        if isinstance(q, Sum):
-                            yield from self._shifting_changes(
-                                q, shift * a.subterms[1] if a.kind == "div" else shift
-                            )
+                slope = c * prod(self.number(Sum({(b,): 1})) for b in m if b is not a)
+                if slope:
+                    shift = -(-abs(distance) // abs(slope))
+                    yield from self._shifts(a, shift if (distance > 0) == (slope > 0) else -shift)
+
+    def _shifts(self, a: Atom, shift: int) -> Iterator[tuple[Any, int]]:
+        """The changes, as (key, number), that add `shift` or more to the number of an atom."""
+        operands = a.subterms
+        division = quotient(a)
+        divisor = self.number(division[1]) if division is not None else 0
+        if division is not None and divisor > 0:
+            yield from self._shifting_changes(division[0], shift * divisor)
+        elif a.kind in ("sym", "app"):
+            if division is not None:
+                yield from self._shifting_changes(division[1], 1 - divisor)
+            yield self.key(a), self.number(Sum({(a,): 1})) + shift
+        elif a.kind in ("div", "mod"):
+            yield from self._shifting_changes(operands[0], shift * operands[1] if a.kind == "div" else shift)
+        elif a.kind in ("min", "max", "wrap", "ite"):
+            if a.kind == "ite":
+                yield from self.changes(operands[0], not self.holds(operands[0]))
+            elif a.kind in ("min", "max"):  # select the other operand
+                d = operands[0] - operands[1]
+                x = self.number(d)
+                yield from self._shifting_changes(d, -x - (1 if x >= 0 else -1))
+            for q in operands:
+                if isinstance(q, Sum):
+                    yield from self._shifting_changes(q, shift)
 
 
 def conditions_by_variable(conditions: Sequence[Condition]) -> dict[Any, set[int]]:

@@ -41,9 +41,9 @@ from tegula.ir import Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
 
-MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 100, 12, 20_000, 10_000
+MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 64, 12, 16_000, 8_000
 """Limits of the search: steps of roles, labels, attempts at one label, inequalities, and inequalities before the proof
-is split by the conditions under which a launch executes inner loops."""
+is split by the conditions under which a launch executes inner loops, if there are any."""
 MAX_LIMITS, ENOUGH_WORK = 2, 400
 """The maximum number of conditions by which a loop is split; the number of inequalities after which guards are
 requested."""
@@ -82,7 +82,7 @@ class Search(Forms):
         """A certificate of the kernel; raises Stuck if no proof is found."""
         state = self.machine.start()
         self.work = state.known.work
-        self.work.limit = FIRST_WORK
+        self.work.limit = MAX_WORK
         try:
             start = self._split_by_launch(state)
         except OutOfWork as e:
@@ -142,9 +142,8 @@ class Search(Forms):
                     branch.outer.clear()
                     sides.append([["absurd"]] if branch.known.absurd else self._split_by_launch(branch))
                 return [["split", encoded(e.condition, {}), *sides]]
-        except (Stuck, OutOfWork) as e:
-            could_succeed = isinstance(e, OutOfWork) or self.has_unhoisted_conditions
-            if self.hoists or not could_succeed or self._requests_guards():
+        except (Stuck, OutOfWork):
+            if self.hoists or not self.has_unhoisted_conditions or self._requests_guards():
                 raise
             self._restore(snapshot)
             self.hoists, self.steps, self.tried_labels, self.work.limit = (
@@ -459,7 +458,7 @@ class Search(Forms):
         ):
             if self.hoists:
                 raise Hoisted(c)
-            self.has_unhoisted_conditions = True
+            self.has_unhoisted_conditions, self.work.limit = True, FIRST_WORK
         return [self._split(state, lead, c, lambda s: self._prove_loops(s, group, after_loops), after_loops)]
 
     def _iteration(self, state: State, group: list[int], leaf: Leaf, extra_iterations: int = 0) -> Tree:
