@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 import numpy as np
 
-from tegula.declaration import Refused, Sample, cooperative
+from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import is_padded, well_pivoted
 from tegula.stdlib.tiles.warps import WARP, fits_warp
-from tegula.types import int32
+from tegula.types import float32, float64, int32, uint32, uint64
 
-N, R = Extent("N"), Extent("R", optional=True)
+N, M, R = Extent("N"), Extent("M"), Extent("R", optional=True)
 
 SMALL, SCALE = 2.0**-60, 2.0**64
 """Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
+
+
+STEPS = 8
+"""The number of steps of an elimination that share their code. More steps take less code, but longer to run."""
+
+
+def fits_lanes(n: int, group: int, partial: bool) -> bool:
+    """Whether each lane of a warp holds a row. Smaller matrices share warps."""
+    return group == WARP and WARP // 2 < n <= WARP and not partial
 
 
 @cooperative
@@ -73,81 +83,153 @@ def by_one_thread(a, y):
 
 @tile_solve.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
 def by_one_warp(a, y):
+    n = a.shape[0]
+    return tg.tile_reshape(tg._tile_solve_by_rows(a, tg.tile_reshape(y, (n, -1))), y.shape)
+
+
+@cooperative
+def _tile_solve_by_rows(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
     """Gaussian elimination without exchanges of rows, which stay in their lanes: `order` holds the pivot row of each
     step, `step` the step in which each row was the pivot row, and `pivots` the pivot of each row."""
     n = a.shape[0]
-    z = tg.tile_reshape(y, (n, -1))
     index = tg.tile_arange(n, dtype=int)
     columns = tg.tile_reshape(index, (1, n))
     step, order, free = index, index, index >= 0
-    zero = type(a[0, 0])(0.0)
-    pivots = tg.tile_full(shape=n, value=type(zero)(1.0))
+    zero, one = type(a[0, 0])(0.0), type(a[0, 0])(1.0)
+    pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = a[:, k]
         p = tg._tile_free_pivot(column, free, index)[0] & (WARP - 1)
         row, right = a[p, :], z[p, :]
         pivot = row[k]
         free = free & (index != p)
-        factor = column / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
-        below = tg.tile_reshape(tg.where(free, factor, zero), (n, 1))
-        is_free = tg.tile_reshape(free, (n, 1))
-        a = tg.where(is_free & (columns > k), a - below * tg.tile_reshape(row, (1, n)), a)
-        z = tg.where(is_free, z - below * tg.tile_reshape(right, (1, -1)), z)
+        factor = tg.where(free, column / tg.where(pivot == zero, one, pivot), zero)
+        below = tg.tile_reshape(factor, (n, 1))
+        a = tg.where(columns > k, a - below * tg.tile_reshape(row, (1, n)), a)
+        z = z - below * tg.tile_reshape(right, (1, -1))
         step = tg.where(index == p, k, step)
         order = tg.where(index == k, p, order)
         pivots = tg.where(index == p, pivot, pivots)
-    return tg.tile_reshape(tg._tile_substitute_rows(a, z, order, step, pivots), y.shape)
+    scales = tg._tile_scale_of_pivot(pivots)
+    return tg._tile_substitute_rows(a, z, order, step, scales, one / (pivots * scales))
 
 
 @cooperative
 def _tile_substitute_rows(
     a: Tile[Real, N, N],
-    z: Tile[Real, N, R],
+    z: Tile[Real, N, M],
     order: Tile[int32, N],
     step: Tile[int32, N],
-    pivots: Tile[Real, N],
-) -> Tile[Real, N, R]:
-    """Back substitution with rows that stay in their lanes, as `by_one_warp` eliminates. A row of `z` is final after
-    the steps before the row's own, and the solution is computed from these rows at the end."""
+    scales: Tile[Real, N],
+    inverses: Tile[Real, N],
+) -> Tile[Real, N, M]:
+    """Back substitution with rows that stay in their lanes, as `_tile_solve_by_rows` eliminates. A row of `z` is final
+    after the steps before the row's own, and rows move to their places at the end."""
     n = a.shape[0]
-    index = tg.tile_arange(n, dtype=int)
-    x = z
+    z = z * tg.tile_reshape(scales, (n, 1))
     for substituted in range(n):
         k = n - 1 - substituted
         p = order[k]
-        pivot = pivots[p]
-        scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
-        row = z[p, :] * scale * (1.0 / (pivot * scale))
-        above = tg.tile_reshape(a[:, k], (n, 1)) * tg.tile_reshape(row, (1, -1))
+        row = z[p, :] * inverses[p]
+        above = tg.tile_reshape(a[:, k] * scales, (n, 1)) * tg.tile_reshape(row, (1, -1))
         z = tg.where(tg.tile_reshape(step < k, (n, 1)), z - above, z)
-        x = tg.where(tg.tile_reshape(index == k, (n, 1)), tg.tile_reshape(row, (1, -1)), x)
-    return x
+    z = z * tg.tile_reshape(inverses, (n, 1))
+    return z[order]
 
 
-@_tile_substitute_rows.program(when=lambda N, group, partial: group == WARP and N > WARP // 2 and not partial)
-def substitute_in_lanes(a, z, order, step, pivots):
+@_tile_substitute_rows.program(when=lambda N, group, partial: fits_lanes(N, group, partial))
+def substitute_in_lanes(a, z, order, step, scales, inverses):
     """All steps have the same registers, so that the loop needs no copies of its body: the columns of the matrix, which
     would be other registers in each step, are in shared memory."""
     n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
     local_a, x = tg.tile_local(a, (WARP, 1)), tg.tile_local(z, (WARP, 1))
     row_of_step, step_of_row = tg.tile_local(order, (WARP,))[0], tg.tile_local(step, (WARP,))[0]
-    pivot = tg.tile_local(pivots, (WARP,))[0]
-    scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
-    inverse = 1.0 / (pivot * scale)
-    upper = tg.tile_empty(shape=(n, WARP), dtype=type(pivot), storage="shared")
+    scale, inverse = tg.tile_local(scales, (WARP,))[0], tg.tile_local(inverses, (WARP,))[0]
+    upper = tg.tile_empty(shape=(n, WARP), dtype=type(scale), storage="shared")
     for k in tg.unrolled(n):
         upper[k, lane] = local_a[0, k]
+    for c in tg.unrolled(columns):
+        x[0, c] = x[0, c] * scale
     for substituted in tg._rolled(n):
         k = n - 1 - substituted
         p = tg.lane_shuffle(row_of_step, k)
-        scale_of_step, inverse_of_step = tg.lane_shuffle(scale, p), tg.lane_shuffle(inverse, p)
-        factor = upper[k, lane]
+        factor, inverse_of_step = upper[k, lane] * scale, tg.lane_shuffle(inverse, p)
         for c in tg.unrolled(columns):
-            solution = tg.lane_shuffle(x[0, c], p) * scale_of_step * inverse_of_step
+            solution = tg.lane_shuffle(x[0, c], p) * inverse_of_step
             x[0, c] = tg.where(step_of_row < k, x[0, c] - factor * solution, x[0, c])
     for c in tg.unrolled(columns):
-        x[0, c] = tg.lane_shuffle(x[0, c] * scale * inverse, row_of_step)
+        x[0, c] = tg.lane_shuffle(x[0, c] * inverse, row_of_step)
     return tg.tile_from_local(x, (WARP, 1), (n, columns))
+
+
+@_tile_solve_by_rows.program(when=lambda N, M, group, partial: fits_lanes(N, group, partial) and M >= N)
+def in_lanes(a, z):
+    """The steps of the elimination and of both substitutions have the same registers, so that loops need no copies of
+    their bodies. In each step of the elimination rows move by one register, so that the column of the step is in the
+    first register. Eliminated columns, which would be other registers in each step of a substitution, are in shared
+    memory. The loop of the elimination is split, because the loop also computes registers of eliminated columns. With
+    few right-hand sides the unrolled elimination of `_tile_solve_by_rows` runs faster."""
+    n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
+    row = tg.tile_local(a, (WARP, 1))
+    zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
+    factors = tg.tile_empty(shape=(n, WARP), dtype=type(zero), storage="shared")
+    step_of_row, row_of_step, free, scale, inverse = lane, lane, lane < n, one, one
+    for first in tg.static(range(0, n, STEPS)):
+        for step_of_loop in tg._rolled(tg.static(min(STEPS, n - first))):
+            k = tg.static(first) + step_of_loop
+            column = row[0, 0]
+            scale_of_lane = tg._tile_scale_of_pivot(column)
+            inverse_of_lane = one / (column * scale_of_lane)
+            magnitude = tg._tile_magnitude_bits(column)
+            p = tg.lane_argmax(tg.where(free, magnitude, type(magnitude)(0)))
+            is_pivot = lane == p
+            free = free & ~is_pivot
+            scale_of_step = tg.lane_shuffle(scale_of_lane, p)
+            inverse_of_step = tg.lane_shuffle(inverse_of_lane, p)
+            # If all candidates are 0, the factors are.
+            factor = tg.where(tg.abs(inverse_of_step) != inf, column * scale_of_step * inverse_of_step, zero)
+            factors[k, lane] = tg.where(free, factor, column)
+            factor = tg.where(free, factor, zero)
+            step_of_row, row_of_step = tg.where(is_pivot, k, step_of_row), tg.where(lane == k, p, row_of_step)
+            scale = tg.where(is_pivot, scale_of_lane, scale)
+            inverse = tg.where(is_pivot, inverse_of_lane, inverse)
+            for c in tg.unrolled(tg.static(n - first - 1)):
+                row[0, c] = row[0, c + 1] - factor * tg.lane_shuffle(row[0, c + 1], p)
+    x = tg.tile_local(z, (WARP, 1))
+    for k in tg._rolled(n - 1):
+        p, factor = tg.lane_shuffle(row_of_step, k), factors[k, lane]
+        for c in tg.unrolled(columns):
+            z_of_step = tg.lane_shuffle(x[0, c], p)
+            x[0, c] = tg.where(step_of_row > k, x[0, c] - factor * z_of_step, x[0, c])
+    for c in tg.unrolled(columns):
+        x[0, c] = x[0, c] * scale
+    for substituted in tg._rolled(n):
+        k = n - 1 - substituted
+        p, factor = tg.lane_shuffle(row_of_step, k), factors[k, lane] * scale
+        inverse_of_step = tg.lane_shuffle(inverse, p)
+        for c in tg.unrolled(columns):
+            solution = tg.lane_shuffle(x[0, c], p) * inverse_of_step
+            x[0, c] = tg.where(step_of_row < k, x[0, c] - factor * solution, x[0, c])
+    for c in tg.unrolled(columns):
+        x[0, c] = tg.lane_shuffle(x[0, c] * inverse, row_of_step)
+    return tg.tile_from_local(x, (WARP, 1), (n, columns))
+
+
+@part
+def _tile_scale_of_pivot(pivot):
+    """A power of two with which the inverse of a pivot does not overflow."""
+    return tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
+
+
+@part
+def _tile_magnitude_bits(x: float32):
+    """Magnitudes as positive integers in the same order, NaN last."""
+    return tg.bitcast(x, uint32) | uint32(1 << 31)
+
+
+@part
+def _tile_magnitude_bits(x: float64):
+    return tg.bitcast(x, uint64) | uint64(1 << 63)
 
 
 @tile_solve.vjp(keep=("a", "result"))
