@@ -83,10 +83,11 @@ def complex_as_pairs(x: np.ndarray) -> np.ndarray:
     return np.stack([x.real, x.imag], axis=-1) if x.dtype.kind == "c" else x.copy()
 
 
-def run_in_interpreter(program: testing.SampleProgram, block_dim: int) -> list[np.ndarray]:
-    """The arrays after a run of the program in the interpreter, after contraction, which fixes the rounding."""
+def run_in_interpreter(program: testing.SampleProgram, block_dim: int, on_gpu: bool) -> list[np.ndarray]:
+    """The arrays after a run of the program in the interpreter, after contraction, which fixes the rounding. `on_gpu`:
+    the program for GPUs, where functions have programs for each device."""
     args = [tg.array(x) for x in (*program.tiles, *program.outs)]
-    kernel = traced(program.kernel, args, (1, block_dim), block_dim)
+    kernel = traced(program.kernel, args, (1, block_dim), block_dim, on_gpu)
     prepare(kernel)
     arrays: list[Any] = [complex_as_pairs(x) for x in (*program.tiles, *program.outs)]
     interp.run(kernel, arrays, (1, block_dim), block_dim, print)
@@ -95,10 +96,11 @@ def run_in_interpreter(program: testing.SampleProgram, block_dim: int) -> list[n
 
 def check_lowered(name: str, sample: Sample, block_dim: int, on_cpu: bool = False) -> None:
     program = testing.program(name, sample)
-    expected = run_in_interpreter(program, block_dim)
     if on_cpu:
+        expected = run_in_interpreter(program, block_dim, on_gpu=False)
         for a, b in zip(program.run(block_dim), expected[len(program.tiles) :], strict=True):
             check_equal(name, sample, a, b)
+    expected = run_in_interpreter(program, block_dim, on_gpu=True)
     launch = tiled(program.kernel, [tg.array(x) for x in (*program.tiles, *program.outs)], (1,), block_dim)
     kernel, compilation = lower_to_threads(launch)
     actual, _ = run_lowered(kernel, compilation, launch)
@@ -144,3 +146,23 @@ def test_cooperative_functions_assemble_without_spills(name: str, sample: Sample
         lower_to_llvm(program.kernel, [*program.tiles, *program.outs], (1,), 64, arch=arch), arch
     )
     assert code.spill_bytes == 0
+
+
+def test_kernels_have_the_programs_of_their_device_alone() -> None:
+    """Transforms by warps exchange elements of threads; on CPUs threads are lanes of vectors."""
+
+    @tg.kernel
+    def transform(x: tg.array1d[tg.vec2f]):
+        t = tg.tile_load(x, shape=64)
+        tg.tile_fft(t)
+        tg.tile_store(x, t)
+
+    def names(on_gpu: bool | None) -> set[str]:
+        kernel = traced(transform, [tg.zeros(64, tg.vec2f)], (1, 32), 32, on_gpu)
+        return {op.NAME for op in kernel.walk()}
+
+    exchanges = {"tile.to_lanes", "tile.from_lanes"}
+    assert exchanges <= names(True)
+    assert not exchanges & names(False)
+    assert {*exchanges, "target.is_gpu"} <= names(None)
+    assert "target.is_gpu" not in names(True) | names(False)

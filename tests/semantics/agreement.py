@@ -9,6 +9,7 @@ import numpy as np
 
 import tegula as tg
 from tegula import interp
+from tegula.dataclass import replace
 from tegula.ir import Kernel as KernelIR
 from tegula.runtime.compile import trace
 from tegula.runtime.compound_arguments import flattened
@@ -17,12 +18,15 @@ from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation
 
 
-def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> KernelIR:
-    """The unoptimised IR that a launch with these arguments would compile."""
+def traced(
+    kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int, on_gpu: bool | None = None
+) -> KernelIR:
+    """The unoptimised IR of a launch with these arguments. `on_gpu`: with the programs of one device only."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
     specialisations = [SPECIALISATIONS[number] for number, _ in packed]
     specialised = specialisation(specialisations, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
-    return trace(kernel, specialised.types, specialised.launch, specialised.access)
+    launch = replace(specialised.launch, on_gpu=on_gpu)
+    return trace(kernel, specialised.types, launch, specialised.access)
 
 
 def interpret(

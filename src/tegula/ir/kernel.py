@@ -22,7 +22,8 @@ class LaunchClass:
     of the later dimensions is a multiple of block_dim); `last_is_block`: the last dimension equals block_dim, so the
     last component is the lane; `partial`: the last block may have fewer lanes than block_dim. `scale`: the size of
     logical blocks (attribute of `logical_blocks`) that suits the grid better than the blocks of the launch; empty if
-    there is none."""
+    there is none. `on_gpu`: whether the kernel is compiled for a GPU; None for a kernel of all devices, with both
+    alternatives of programs that depend on the device."""
 
     ndim: int
     block_dim: int
@@ -30,6 +31,7 @@ class LaunchClass:
     last_is_block: bool
     partial: bool
     scale: Scale = ()
+    on_gpu: bool | None = None
 
     def __str__(self) -> str:
         kinds = ", ".join("uniform" if u else "varying" for u in self.uniform)

@@ -122,6 +122,7 @@ def _trace_body(
     source = definition.source
     body = Region(param_types)
     builder = KernelBuilder(body, definition.location, lanes=launch.block_dim, partial=launch.partial)
+    builder.on_gpu = launch.on_gpu
     for p, value in zip(parameters, body.args, strict=True):
         value.name = p.name
     names = bindings_of(definition, body.args)

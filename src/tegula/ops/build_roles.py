@@ -133,9 +133,9 @@ def group_size(b: OpBuilder) -> int:
 
 
 @public("_on_gpu")
-def on_gpu(b: OpBuilder) -> Value:
+def on_gpu(b: OpBuilder) -> bool | Value:
     """Whether the kernel is compiled for a GPU: a constant, so that the other branch is removed."""
-    return b.one(OnGpu, [])
+    return b.one(OnGpu, []) if b.on_gpu is None else b.on_gpu
 
 
 @public("group_present")

@@ -51,15 +51,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Operand: TypeAlias = Any
-"""An operand that the frontend passes: a Value, a Python number (an untyped literal), a tuple, a dtype or a
-function."""
+"""An operand that the frontend passes: a Value, a Python number (an untyped literal), a tuple, a dtype, a function."""
 
 LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
 
 MAX_VECTOR = 64
 """The maximum number of elements of a constant NumPy array that is a vector or matrix; larger arrays are tables."""
-
 
 COMPONENTWISE_OPERATORS = ("add", "sub", "and", "or", "xor", "mod", "shl", "shr")
 """The operators that are defined component by component for two vectors or matrices."""
@@ -90,13 +88,14 @@ class OpBuilder(Builder):
     the group, which is a role or the block; `partial`: whether the last block may lack lanes; `library`: builds a call
     of a standard library function by name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot
     be written, with the name of the function that created each tile. `thread_arrays`: the values that are per-thread
-    arrays. `elected`: whether one thread of the group runs the ops."""
+    arrays. `elected`: whether one thread of the group runs the ops. `on_gpu`: as in `LaunchClass`."""
 
     __slots__ = (
         "block_lanes",
         "elected",
         "lanes",
         "library",
+        "on_gpu",
         "partial",
         "read_only",
         "storage",
@@ -119,6 +118,7 @@ class OpBuilder(Builder):
         self.read_only: dict[Value, str] = {}
         self.thread_arrays: dict[Value, ThreadArray] = {}
         self.elected = False
+        self.on_gpu: bool | None = None
 
     # Inserting -------------------------------------------------------------------------------------------------------
 

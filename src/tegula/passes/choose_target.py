@@ -1,7 +1,8 @@
 """Replaces branches on the target of the compilation by the alternative of this target.
 
-Library functions may have a program for GPUs and another one for CPUs. Both are traced, checked and differentiated, so
-that a kernel has one meaning, and the target's pipeline begins with the choice."""
+Library functions may have a program for GPUs and another one for CPUs. A kernel that is compiled for a launch has the
+program of its device alone. In a kernel that is traced for all devices both are checked and differentiated, and the
+target's pipeline begins with the choice."""
 
 from __future__ import annotations
 

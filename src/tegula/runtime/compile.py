@@ -11,6 +11,7 @@ from tegula.backend.cache import Entry
 from tegula.backend.loader import load
 from tegula.backend.pool import KernelFunction, run
 from tegula.codegen.sites import Site
+from tegula.dataclass import replace
 from tegula.errors import LaunchError, SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, TileAccess
 from tegula.ir.text import print_kernel
@@ -147,6 +148,7 @@ def compile_kernel(
     """The kernel compiled for the types and launch class, from the disk cache if present: a Compiled, or for a CUDA
     device a CudaCompiled. `blocks`: the number of blocks of the launch, None for many; on CPUs kernels have another
     form for few blocks."""
+    launch = replace(launch, on_gpu=device.is_cuda)
     kernel = trace(definition, types, launch, access)
     debug = config.mode == "debug"
     if device.is_cuda:

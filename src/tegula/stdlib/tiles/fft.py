@@ -99,13 +99,57 @@ def _tile_row_dft(x: Tile[Complex, N], n: constexpr[int], inverse: Flag, alone: 
 @_tile_row_dft.program(
     when=lambda N, n, group, partial: not partial and MIN_LANES <= group < WARP and N // n % group == 0
 )
-def rows_in_lanes(x, n, inverse):
-    """Threads that are lanes of a vector each take whole rows: the rows are transposed, so that in all stages threads
-    access consecutive elements and use the same twiddle factors."""
+def rows_of_few_threads(x, n, inverse):
+    return tg._tile_dft_in_lanes(x, n, inverse)
+
+
+@_tile_row_dft.program(when=lambda group, partial: not partial and group >= WARP)
+def rows_of_warps(x, n, inverse, alone):
+    """On CPUs threads are lanes of vectors, whatever their number is."""
+    if tg._on_gpu():
+        return tg._tile_dft_in_warps(x, n, inverse, alone)
+    else:
+        return tg._tile_dft_in_vectors(x, n, inverse)
+
+
+@_tile_row_dft.program(when=lambda n: is_smooth(n))
+def stockham_of_present_threads(x, n, inverse):
+    return tg._tile_stockham(x, n, 1, inverse, False, False)
+
+
+@_tile_row_dft.program
+def bluestein_of_present_threads(x, n, inverse):
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, False)
+
+
+@cooperative
+def _tile_dft_in_vectors(x: Tile[Complex, N], n: constexpr[int], inverse: Flag) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements on a CPU, in vectors of any number of threads."""
+
+
+@_tile_dft_in_vectors.program(when=lambda N, n: N // n % VECTOR_LANES == 0)
+def rows_of_vectors(x, n, inverse):
+    return tg._tile_dft_in_lanes(x, n, inverse)
+
+
+@_tile_dft_in_vectors.program(when=lambda n: is_smooth(n))
+def stockham_in_vectors(x, n, inverse):
+    return tg._tile_stockham(x, n, 1, inverse, False, True)
+
+
+@_tile_dft_in_vectors.program
+def bluestein_in_vectors(x, n, inverse):
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, True)
+
+
+@cooperative
+def _tile_dft_in_lanes(x: Tile[Complex, N], n: constexpr[int], inverse: Flag) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements by threads that are lanes of a vector and take whole rows: the rows are
+    transposed, so that in all stages threads access consecutive elements and use the same twiddle factors."""
     size, rows = x.shape[0], tg.static(x.shape[0] // n)
     columns = tg._tile_transposed_copy(tg.tile_reshape(x, (rows, n)))
     if tg.static(is_smooth(n)):
-        columns = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False)
+        columns = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False, True)
     else:
         columns = tg._tile_chirp_columns(columns, tg.static(transform_length(n)), inverse)
     return tg.tile_reshape(tg._tile_transposed_copy(tg.tile_reshape(columns, (n, rows))), (size,))
@@ -140,19 +184,26 @@ def _tile_chirp_columns(x: Tile[Complex, N, M], length: constexpr[int], inverse:
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
     padded = tg.tile_zeros(shape=(length, columns), dtype=type(x[0, 0]))
     tg.tile_assign(padded, tg.tile_map(tg._tile_complex_product, source, factors), (0, 0))
-    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False)
+    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False, True)
     product = tg.tile_map(
         tg._tile_complex_product,
         tg.tile_reshape(spectrum, (length, columns)),
         tg.tile_map(spectrum_element, padded_index),
     )
-    convolved = tg._tile_stockham(tg.tile_reshape(product, (size,)), length, columns, True, False)
+    convolved = tg._tile_stockham(tg.tile_reshape(product, (size,)), length, columns, True, False, True)
     convolved = tg.tile_reshape(convolved, (length, columns))[:n, :]
     result = tg.tile_map(tg._tile_complex_product, convolved, factors)
     return tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result
 
 
-@_tile_row_dft.program(
+@cooperative
+def _tile_dft_in_warps(
+    x: Tile[Complex, N], n: constexpr[int], inverse: Flag, alone: Flag
+) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements by the threads of warps of a GPU."""
+
+
+@_tile_dft_in_warps.program(
     when=lambda N, n, alone, group, partial: (
         alone and is_smooth(n) and holds_elements(group, partial) and exchanges_parts(N, n, group)
     )
@@ -191,43 +242,49 @@ def stockham_in_registers(x, n, inverse):
     return tg.tile_reshape(tg.tile_map(tg._tile_complex, real, imaginary), (size,))
 
 
-@_tile_row_dft.program(when=lambda n: is_smooth(n))
+@_tile_dft_in_warps.program(when=lambda n: is_smooth(n))
 def stockham(x, n, inverse, alone):
-    return tg._tile_stockham(x, n, 1, inverse, alone)
+    return tg._tile_stockham(x, n, 1, inverse, alone, False)
 
 
 @cooperative
 def _tile_stockham(
-    x: Tile[Complex, N], n: constexpr[int], columns: constexpr[int], inverse: Flag, alone: Flag
+    x: Tile[Complex, N],
+    n: constexpr[int],
+    columns: constexpr[int],
+    inverse: Flag,
+    alone: Flag,
+    in_vectors: Flag,
 ) -> Tile[Complex, N]:
     """The transforms by stages of all rows of n elements, or of the columns of matrices with n rows and `columns`
     columns, which are so many interleaved subsequences more. The inverse is the transform with real and imaginary
-    parts exchanged before the first stage and after the last stage."""
+    parts exchanged before the first stage and after the last stage. `in_vectors`: whether threads are lanes of
+    vectors, as on CPUs."""
     size = x.shape[0]
     result = tg.tile_reshape(x, (tg.static(size // columns), columns))
     threads = tg.group_size()
     elements = tg.static(elements_of_thread(size, threads) if alone else MAX_RADIX)
     for r, m, s in tg.static(stages(transform_length(n), elements, columns > 1)):
         swaps_input, swaps_output = tg.static(inverse and s == 1), tg.static(inverse and m == 1)
-        result = tg._tile_stage(result, r, m, tg.static(s * columns), swaps_input, swaps_output)
+        result = tg._tile_stage(result, r, m, tg.static(s * columns), swaps_input, swaps_output, in_vectors)
     return tg.tile_reshape(result, (size,))
 
 
-@_tile_row_dft.program(when=lambda group, partial: holds_elements(group, partial))
+@_tile_dft_in_warps.program(when=lambda group, partial: holds_elements(group, partial))
 def bluestein_in_registers(x, n, inverse):
-    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, LENGTH_ALIGNMENT)), inverse)
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, LENGTH_ALIGNMENT)), inverse, False)
 
 
-@_tile_row_dft.program
+@_tile_dft_in_warps.program
 def bluestein(x, n, inverse):
-    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse)
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, False)
 
 
 @cooperative
 def _tile_chirp_dft(
-    x: Tile[Complex, N], n: constexpr[int], length: constexpr[int], inverse: Flag
+    x: Tile[Complex, N], n: constexpr[int], length: constexpr[int], inverse: Flag, in_vectors: Flag
 ) -> Tile[Complex, N]:
-    """The transforms of all rows of n elements, by transforms of a padded length.
+    """The transforms of all rows of n elements, by transforms of a padded length; `in_vectors` as in `_tile_stockham`.
 
     Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
     a chirp, between two multiplications by the chirp."""
@@ -242,13 +299,17 @@ def _tile_chirp_dft(
     index, padded_index = tg.tile_arange(n, dtype=int), tg.tile_arange(length, dtype=int)
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
     source = tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index)
-    padded = tg._tile_with_length(source, length)
-    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (rows * length,)), length, 1, False, False)
+    padded = tg._tile_with_length(source, length, in_vectors)
+    spectrum = tg._tile_stockham(
+        tg.tile_reshape(padded, (rows * length,)), length, 1, False, False, in_vectors
+    )
     if tg.static(rows > 1):
         spectrum = tg.tile_reshape(spectrum, (rows, length))
     product = tg.tile_map(times_chirp_transform, spectrum, padded_index)
-    convolved = tg._tile_stockham(tg.tile_reshape(product, (rows * length,)), length, 1, True, False)
-    result = tg._tile_with_length(tg.tile_reshape(convolved, (rows, length)), n)
+    convolved = tg._tile_stockham(
+        tg.tile_reshape(product, (rows * length,)), length, 1, True, False, in_vectors
+    )
+    result = tg._tile_with_length(tg.tile_reshape(convolved, (rows, length)), n, in_vectors)
     result = tg.tile_map(times_chirp, result, index)
     return tg.tile_reshape(
         tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result, (size,)
@@ -256,8 +317,10 @@ def _tile_chirp_dft(
 
 
 @cooperative
-def _tile_with_length(x: Tile[Complex, M, N], length: constexpr[int]) -> Tile[Complex, M, L]:
-    """The rows of a matrix, shortened to `length` or padded with zeros."""
+def _tile_with_length(
+    x: Tile[Complex, M, N], length: constexpr[int], in_vectors: Flag
+) -> Tile[Complex, M, L]:
+    """The rows of a matrix, shortened to `length` or padded with zeros; `in_vectors` as in `_tile_stockham`."""
     result = tg.tile_zeros(shape=(x.shape[0], length), dtype=type(x[0, 0]))
     n = tg.static(min(x.shape[1], length))
     tg.tile_assign(result, x[:, :n], (0, 0))
@@ -265,8 +328,11 @@ def _tile_with_length(x: Tile[Complex, M, N], length: constexpr[int]) -> Tile[Co
 
 
 @_tile_with_length.program(
-    when=lambda M, N, length, group, partial: (
-        holds_elements(group, partial) and M == 1 and max(N, length) <= MAX_ELEMENTS * group
+    when=lambda M, N, length, in_vectors, group, partial: (
+        not in_vectors
+        and holds_elements(group, partial)
+        and M == 1
+        and max(N, length) <= MAX_ELEMENTS * group
     )
 )
 def row_with_length(x, length):
@@ -311,19 +377,21 @@ def _tile_stage(
     s: constexpr[int],
     swap_input: Flag,
     swap_output: Flag,
+    in_vectors: Flag,
 ) -> Tile[Complex, P, Q]:
     """A Stockham stage of transforms of length r * m * s: each of m * s butterflies reads r elements with a stride of m
     * s, multiplies its results by twiddle factors, and writes them with a stride of s. The inputs are in rows of s
     elements, the results in rows of r * s. `swap_input`, `swap_output`: whether real and imaginary parts are exchanged
-    before and after the stage.
+    before and after the stage; `in_vectors`: whether threads are lanes of vectors.
 
-    Threads are distributed over s consecutive results if s is at least the number of threads, else over all butterflies
-    of a row, so that consecutive threads access consecutive elements; an outer loop covers the remaining
-    butterflies."""
+    Threads, or the lanes of a vector, are distributed over s consecutive results if s is at least their number, else
+    over all butterflies of a row, so that consecutive threads access consecutive elements; an outer loop covers the
+    remaining butterflies."""
     size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
     rows, stride = tg.static(size // (r * m * s)), tg.static(m * s)
     threads = tg.group_size()
-    outer, inner = tg.static(split_butterflies(rows, m, s, threads))
+    vector = tg.static(min(threads, VECTOR_LANES) if in_vectors else threads)
+    outer, inner = tg.static(split_butterflies(rows, m, s, vector))
     row_length = tg.static(r * s + padding(r, m, s))
     result = tg.tile_empty(shape=(rows * m, row_length), dtype=type(x[0, 0]), storage="shared")
     for outer_index in range(outer):
@@ -350,7 +418,11 @@ def _tile_stage(
     return result[:, : r * s]
 
 
-@_tile_stage.program(when=lambda N, M, r, group, partial: not partial and fits_registers(N * M, r, group))
+@_tile_stage.program(
+    when=lambda N, M, r, in_vectors, group, partial: (
+        not in_vectors and not partial and fits_registers(N * M, r, group)
+    )
+)
 def stage_in_registers(x, r, m, s, swap_input, swap_output):
     """All threads read the inputs of their butterflies before any thread writes results, so that the results can
     overwrite the inputs in shared memory. The inputs of the first stage and the results of the last stage stay in
@@ -455,6 +527,9 @@ def fits_registers(size: int, r: int, group: int) -> bool:
     """Whether the threads of a group of warps can hold all elements of a stage in registers."""
     return group >= WARP and -(-(size // r) // group) * r <= MAX_ELEMENTS
 
+
+VECTOR_LANES = 8
+"""On CPUs the number of threads or rows that fill a vector of complex numbers."""
 
 MIN_LANES = 4
 """The minimum number of threads, fewer than a warp, that each transform whole rows."""
