@@ -105,8 +105,9 @@ def fetch_children(tree: BinaryTree, items: Items, node: VEC8):
 
 @tg.func
 def fetch_grandchildren(tree: BinaryTree, items: Items, node: int):
-    """Let the CPU fetch the children of the children of a binary node in advance."""
+    """Let the CPU fetch the children of a binary node, the size of the first child, and their children in advance."""
     left, right = children_of(tree, node)
+    lang._read_soon(tree.sizes_address + tg.uint64(tg.max(left, 0)) * tg.uint64(4))
     fetch_children(tree, items, tree.nodes[tg.where(left < 0, node, left)])
     fetch_children(tree, items, tree.nodes[tg.where(left < 0, node, right)])
 
@@ -140,9 +141,8 @@ def write_order(r: Records, t: int, tree: BinaryTree, items: Items, node: int, b
 @tg.func
 def opening_key(tree: BinaryTree, items: Items, fixed: tg.array1d[int], leaf: int, node: int, size: int):
     """The bits of the area of a child, -1 for a child that is not opened."""
-    box = tree.nodes[node]
-    fetch_children(tree, items, box)
-    key = tg.bitcast(area(box), tg.int32)
+    fetch_grandchildren(tree, items, node)
+    key = tg.bitcast(area(tree.nodes[node]), tg.int32)
     return tg.where(size <= leaf or is_fixed(fixed, node), -1, key)
 
 
