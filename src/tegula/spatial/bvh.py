@@ -277,12 +277,12 @@ class Bvh(Structure):
         memory = MemoryBlock(size, self.device)
         self.node_words = memory.empty(nodes * NODE, tg.int32)
         self.nodes = self.node_words.view(tg.float32)
-        self._node_rows = view_as(self.nodes, VEC8)
+        self._node_rows, self._node_halves = view_as(self.nodes, VEC8), view_as(self.nodes, HALF)
         self._items = memory.empty(items + nodes, VEC8)
+        self._halves = view_as(self._items, HALF)
         if self.device.is_cpu:
             self._items.numpy()[items] = np.nan
         else:
-            self._node_halves, self._halves = view_as(self.nodes, HALF), view_as(self._items, HALF)
             self._launch(write_no_box, 1, [self._items, items])
         self._positions = None if self.device.is_cpu else tg.empty(items, dtype=tg.int32, device=self.device)
 
