@@ -49,6 +49,12 @@ def files() -> list[Path]:
     return sorted(FOLDER.glob("*/*.ir"))
 
 
+def of_passes(passes: Sequence[Pass[Any]]) -> list[Path]:
+    """The files of some passes."""
+    names = {step.name for step in passes}
+    return [path for path in files() if path.parent.name in names]
+
+
 def result(path: Path) -> tuple[str, str]:
     """The expected and the actual result of a file."""
     before_line, _, expected = path.read_text().partition(LINE)

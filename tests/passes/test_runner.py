@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pass_files
 import pytest
 
-from tegula.errors import InternalError
+from tegula.errors import CompileError, InternalError
 from tegula.ir import Kernel
-from tegula.ir.text import parse_kernel
-from tegula.passes.runner import Analysis, Compilation, Pass, run
+from tegula.ir.text import parse_kernel, print_kernel
+from tegula.ops.scalar import Mul, Neg
+from tegula.passes.pipeline import FOR_CPU, PREPARE
+from tegula.passes.pipeline_gpu import FOR_GPU
+from tegula.passes.runner import Analysis, Compilation, GpuCompilation, Pass, run
+from tegula.target import get_cuda_target
 
 TEXT = """kernel "k" {
   launch [block_dim = 8, last_is_block = true, ndim = 1, partial = false, uniform = (false,)]
@@ -60,3 +69,43 @@ def test_the_kernel_before_the_first_pass_is_verified_too() -> None:
 def test_results_of_analyses_are_absent_before_the_analysis() -> None:
     with pytest.raises(AttributeError, match="uniformity"):
         Compilation().uniformity
+
+
+@pytest.mark.parametrize("classes, runs", [((), True), ((Mul, Neg), True), ((Mul,), False)])
+def test_a_pass_without_ops_to_act_on_is_left_out(classes: tuple[Any, ...], runs: bool) -> None:
+    kernel = parse_kernel(TEXT)
+    run((Pass(drop, acts_on=classes),), kernel, Compilation())
+    assert len(kernel.body.ops) == (1 if runs else 2)
+
+
+def test_a_pass_is_left_out_if_an_earlier_pass_has_erased_its_ops() -> None:
+    run((Pass(drop), Pass(corrupt, acts_on=(Neg,))), parse_kernel(TEXT), Compilation())
+
+
+def _all_passes(kernel: Kernel, change: Callable[[Any], Any]) -> list[str]:
+    """The texts of a kernel after the passes for CPUs and, from the same start, for GPUs."""
+    texts: list[str] = []
+    text = print_kernel(kernel)
+    for passes, context in ((FOR_CPU, Compilation()), (FOR_GPU, GpuCompilation(get_cuda_target("sm_90a")))):
+        copy = parse_kernel(text)
+        run([*map(change, PREPARE)], copy, Compilation())
+        run([*map(change, passes)], copy, context, lambda _, k: texts.append(print_kernel(k)))
+    return texts
+
+
+def _always(step: Any) -> Any:
+    """The pass, for every kernel."""
+    return step if isinstance(step, Analysis) else Pass(step.run, step.when)
+
+
+@pytest.mark.parametrize("path", pass_files.of_passes(PREPARE), ids=lambda p: f"{p.parent.name}/{p.stem}")
+def test_passes_change_no_kernel_that_they_do_not_act_on(path: Path) -> None:
+    """The kernels of other tests give the same text with the passes that are left out."""
+    _, text = pass_files.split(path.read_text().partition(pass_files.LINE)[0])
+    try:
+        expected = _all_passes(parse_kernel(text), _always)
+    except CompileError as error:
+        with pytest.raises(type(error)):
+            _all_passes(parse_kernel(text), lambda step: step)
+        return
+    assert _all_passes(parse_kernel(text), lambda step: step) == expected

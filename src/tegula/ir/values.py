@@ -204,7 +204,7 @@ class Op:
         copy = object.__new__(type(self))
         copy.operands, copy.regions = operands, regions
         copy.results = [Value(v.type, copy, v.name) for v in self.results]
-        copy.attrs, copy.loc, copy.parent = dict(self.attrs), self.loc, None
+        copy.attrs, copy.loc, copy.parent = self.attrs.copy(), self.loc, None
         for region in regions:
             region.parent = copy
         return copy

@@ -20,10 +20,15 @@ TypeKey = tuple[object, ...]
 class Verified:
     """The results of earlier verifications of a kernel. `fitting`: the keys of ops whose types are valid, with the
     types and attributes that each key identifies, which keeps these objects alive; `image`: the IR that was valid
-    last."""
+    last; `classes`: the classes of the ops in it."""
 
     fitting: dict[TypeKey, list[object]] = field(default_factory=dict[TypeKey, list[object]])
     image: list[object] = field(default_factory=list[object])
+    classes: set[type[Op]] = field(default_factory=set[type[Op]])
+
+    def has_ops_of(self, kinds: tuple[type[Op], ...]) -> bool:
+        """Whether the IR that was valid last has an op of one of these classes; true if there are none."""
+        return not kinds or any(issubclass(c, kinds) for c in self.classes)
 
 
 def verify(kernel: Kernel, known: Verified | None = None) -> None:
@@ -48,8 +53,9 @@ def verify(kernel: Kernel, known: Verified | None = None) -> None:
     _append_image(kernel.body, image)
     if len(image) == len(known.image) and all(map(is_, image, known.image)):
         return
-    _Verifier(kernel, known.fitting).region(kernel.body, None, set())
-    known.image = image
+    verifier = _Verifier(kernel, known.fitting)
+    verifier.region(kernel.body, None, set())
+    known.image, known.classes = image, verifier.classes
 
 
 def _append_image(region: Region, image: list[object]) -> None:
@@ -78,6 +84,7 @@ class _Verifier:
         self.kernel = kernel
         self.fitting = fitting
         self.seen: set[Op | Region] = set()
+        self.classes: set[type[Op]] = set()
 
     def fail(self, op: Op | None, message: str) -> NoReturn:
         name = f"{op.NAME or type(op).__name__} at {op.loc}" if op is not None else f"at {self.kernel.loc}"
@@ -97,6 +104,7 @@ class _Verifier:
         if not region.ops or region.ops[-1].NAME != "yield":
             self.fail(region.ops[-1] if region.ops else parent, "a region must end in 'yield'")
         seen, fitting, last = self.seen, self.fitting, region.ops[-1]
+        self.classes.update(map(type, region.ops))
         for op in region.ops:
             if op in seen:
                 self.fail(op, "the op appears twice")
@@ -155,11 +163,12 @@ def _type_key(op: Op) -> TypeKey:
     """A key that is equal for ops of one class, without regions, that have identical types and attributes, as long as
     these objects stay alive. The types of these ops are then equally valid."""
     operands, attrs = op.operands, op.attrs
-    types = [id(v.type) for v in operands]
-    types += [id(v.type) for v in op.results]
-    if not attrs:
-        return type(op), len(operands), *types
-    return type(op), len(operands), *types, *attrs, *map(id, attrs.values())
+    parts: list[object] = [id(v.type) for v in operands]
+    parts += [id(v.type) for v in op.results]
+    if attrs:
+        parts += attrs
+        parts += map(id, attrs.values())
+    return type(op), len(operands), *parts
 
 
 def _types(types: Sequence[Type]) -> str:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tegula.ir import Kernel
+from tegula.ir import Kernel, LoopLike, MatmulLike, TargetQuery
+from tegula.ops.buffer import BufNew
+from tegula.ops.control import For, While
+from tegula.ops.gradient import Call
+from tegula.ops.linear import TileMatmulWait
+from tegula.ops.roles import Roles
+from tegula.ops.scalar import NeverAbove
 from tegula.passes.accumulate_matmuls import accumulate_matmuls
 from tegula.passes.choose_target import choose_target
 from tegula.passes.complete_matmuls import complete_matmuls
@@ -20,19 +26,19 @@ from tegula.passes.split_lanes import split_lanes
 from tegula.passes.uniformity import Uniformity, analyse_lanes, check_cooperation
 from tegula.passes.unroll_late import unroll_late
 
-CHECK = (Pass(normalise_lane_loops), Analysis(check_cooperation))
+CHECK = (Pass(normalise_lane_loops, acts_on=(For,)), Analysis(check_cooperation))
 
 PREPARE = (
-    Pass(count_whiles),
-    Pass(normalise_lane_loops),
+    Pass(count_whiles, acts_on=(While,)),
+    Pass(normalise_lane_loops, acts_on=(For,)),
     Analysis(check_cooperation),
-    Pass(promote_buffers),
-    Pass(release_stages),
+    Pass(promote_buffers, acts_on=(BufNew,)),
+    Pass(release_stages, acts_on=(Roles,)),
     Pass(simplify),
-    Pass(prove_bounds),
-    Pass(accumulate_matmuls),
+    Pass(prove_bounds, acts_on=(NeverAbove,)),
+    Pass(accumulate_matmuls, acts_on=(MatmulLike,)),
     Pass(contract_fma),
-    Pass(inline_calls),
+    Pass(inline_calls, acts_on=(Call,)),
 )
 """The passes for all targets: `while` loops that count become counted loops, loops that start at the lane index get
 uniform trip counts, cooperative ops are checked for divergence, objects are promoted to values, popped tiles are
@@ -40,11 +46,11 @@ released, arithmetic is simplified, specialised to the known ranges of operands,
 tiles that their results are added to, and calls are inlined."""
 
 FIX_ROUNDING = (
-    Pass(count_whiles),
-    Pass(promote_buffers),
+    Pass(count_whiles, acts_on=(While,)),
+    Pass(promote_buffers, acts_on=(BufNew,)),
     Pass(simplify),
-    Pass(prove_bounds),
-    Pass(accumulate_matmuls),
+    Pass(prove_bounds, acts_on=(NeverAbove,)),
+    Pass(accumulate_matmuls, acts_on=(MatmulLike,)),
     Pass(contract_fma),
     Pass(keep_rounded),
 )
@@ -53,12 +59,12 @@ give bitwise equal results and take the same branches. Ops that `contract_fma` d
 fused later."""
 
 FOR_CPU = (
-    Pass(choose_target),
-    Pass(complete_matmuls),
-    Pass(delay_releases),
+    Pass(choose_target, acts_on=(TargetQuery,)),
+    Pass(complete_matmuls, acts_on=(MatmulLike, TileMatmulWait)),
+    Pass(delay_releases, acts_on=(Roles,)),
     Analysis(analyse_lanes),
     Pass(split_lanes),
-    Pass(unroll_late),
+    Pass(unroll_late, acts_on=(LoopLike,)),
 )
 """The passes for CPUs: matmuls become synchronous, releases are delayed, lane-varying code is split into lane loops."""
 

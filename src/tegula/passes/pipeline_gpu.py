@@ -4,7 +4,15 @@ The pipeline has a separate module so that compiling for a CPU need not import t
 
 from __future__ import annotations
 
-from tegula.ir import Kernel
+from tegula.ir import Kernel, LoopLike, TargetQuery
+from tegula.ops.buffer import BufNew
+from tegula.ops.control import For
+from tegula.ops.exchange import Exchange
+from tegula.ops.group import GroupMma, RegisterMma
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import StageOp
+from tegula.ops.tile import TileAtomic, TileLoad, TileReduce, TileStore
 from tegula.passes.assign_layouts import assign_layouts
 from tegula.passes.choose_target import choose_target
 from tegula.passes.combine_blocks import combine_blocks
@@ -50,38 +58,38 @@ def reloads(context: GpuCompilation) -> bool:
 
 
 FOR_GPU = (
-    Pass(choose_target),
+    Pass(choose_target, acts_on=(TargetQuery,)),
     Pass(specialise),
-    Pass(combine_blocks, when=optimises),
+    Pass(combine_blocks, when=optimises, acts_on=(TileAtomic,)),
     Analysis(analyse_lanes),
     Pass(split_lanes),
     Pass(uniform_operands),
     Pass(sink_conversions),
-    Pass(form_rings),
+    Pass(form_rings, acts_on=(BufNew,)),
     Analysis(count_threads),
-    Pass(wide_segments),
-    Pass(keep_operands),
+    Pass(wide_segments, acts_on=(Exchange,)),
+    Pass(keep_operands, acts_on=(TileMatmul,)),
     Pass(reload_operands, when=reloads),
     Pass(lower_tiles),
-    Pass(fetch_iterations, when=optimises),
-    Pass(hoist_loads, when=optimises),
-    Pass(pipeline_loops),
-    Pass(group_reductions, when=optimises),
-    Pass(select_matmuls),
+    Pass(fetch_iterations, when=optimises, acts_on=(For,)),
+    Pass(hoist_loads, when=optimises, acts_on=(TileLoad,)),
+    Pass(pipeline_loops, acts_on=(For,)),
+    Pass(group_reductions, when=optimises, acts_on=(TileReduce,)),
+    Pass(select_matmuls, acts_on=(GroupMma,)),
     Analysis(check_copies),
-    Pass(place_waits),
+    Pass(place_waits, acts_on=(GroupMma,)),
     Pass(lower_pipes),
-    Pass(separate_barriers),
-    Pass(multicast_copies, when=optimises),
-    Pass(unroll_and_jam, when=optimises),
+    Pass(separate_barriers, acts_on=(StageOp,)),
+    Pass(multicast_copies, when=optimises, acts_on=(Roles,)),
+    Pass(unroll_and_jam, when=optimises, acts_on=(For,)),
     Analysis(assign_layouts),
     Pass(convert_layouts),
-    Pass(wait_for_register_operands),
-    Pass(stage_stores),
+    Pass(wait_for_register_operands, acts_on=(RegisterMma,)),
+    Pass(stage_stores, acts_on=(TileStore, TileAtomic)),
     Analysis(place_shared),
     Analysis(reuse_shared),
     Pass(insert_barriers),
-    Pass(unroll_late),
+    Pass(unroll_late, acts_on=(LoopLike,)),
 )
 """The passes for GPUs: warp specialisation, merging of short blocks, splitting of lane-varying code, layouts of tiles,
 allocation of shared memory, and barriers."""

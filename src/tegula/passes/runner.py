@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tegula.dataclass import dataclass, field
-from tegula.ir import Kernel
+from tegula.ir import Kernel, Op
 from tegula.ir.verify import Verified, verify
 
 if TYPE_CHECKING:
@@ -69,10 +69,13 @@ def _always(context: Compilation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pass(Generic[PassContext]):
-    """A step of a pipeline, with the name of its function. `when`: the predicate of contexts in which the pass runs."""
+    """A step of a pipeline, with the name of its function. `when`: the predicate of contexts in which the pass runs;
+    `acts_on`: classes of which a kernel has an op if the pass has any effect. Empty: the pass may affect every
+    kernel."""
 
     run: Callable[[Kernel, PassContext], None]
     when: Callable[[PassContext], bool] = _always
+    acts_on: tuple[type[Op], ...] = ()
 
     @property
     def name(self) -> str:
@@ -88,17 +91,19 @@ class Analysis(Pass[PassContext]):
 def run(
     passes: Sequence[Pass[Context]], kernel: Kernel, context: Context, observe: Observer | None = None
 ) -> Context:
-    """Run the passes in order, verify the kernel before the first and after each pass, and return the context. The
-    error of the verifier names the pass."""
+    """Run the passes in order, except those without ops to act on, verify the kernel before the first and after each
+    pass, and return the context. The error of the verifier names the pass."""
     known = Verified()
     _verify(kernel, known, f"before pass {passes[0].name}")
     for step in passes:
         if not step.when(context):
             continue
-        step.run(kernel, context)
+        if known.has_ops_of(step.acts_on):
+            step.run(kernel, context)
+            if not isinstance(step, Analysis):
+                _verify(kernel, known, f"after pass {step.name}")
         if isinstance(step, Analysis):
             continue
-        _verify(kernel, known, f"after pass {step.name}")
         if observe is not None:
             observe(step.name, kernel)
     return context

@@ -120,7 +120,7 @@ class _Unroller:
                 if isinstance(op, ConstantLike) and self._record_constant(op):
                     mapping[op.result] = self._constant(region, op.result.type, op.value, op)
                     continue
-            elif operands[0] in constants and all([v in constants for v in operands]):
+            elif operands[0] in constants and constants.keys() >= {*operands}:
                 number = self._number(op, operands)
                 if number is not None:
                     mapping[op.result] = self._constant(region, op.result.type, number, op)
