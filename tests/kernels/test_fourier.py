@@ -54,6 +54,14 @@ def test_fourier_transforms_take_any_strides() -> None:
 
 
 @pytest.mark.machine_code
+@pytest.mark.parametrize("rows", [8, 16, 24, 25])
+def test_fourier_transforms_of_whole_blocks_match_numpy(rows: int) -> None:
+    """Blocks of batches that are a multiple of a block's rows do not check bounds."""
+    x = numbers(rows, 4)
+    assert_close(as_complex(kernels.fft(x)), np.fft.fft(x))
+
+
+@pytest.mark.machine_code
 @pytest.mark.parametrize("n", [60, pytest.param(47, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [np.complex64, pytest.param(np.complex128, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["fft", "ifft"])

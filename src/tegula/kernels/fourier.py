@@ -171,7 +171,10 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     else:
         rows, threads = _rows_and_threads(function, n, row_count, source.dtype)
     alone = source.dtype == tg.vec2f and threads <= LONG_THREADS
-    kernel = _kernel(function, n, row_length, rows if outer else 0, source.dtype, result, len(batch), alone)
+    is_whole = source.device.is_cpu and row_count % rows == 0
+    kernel = _kernel(
+        function, n, row_length, rows if outer else 0, source.dtype, result, len(batch), alone, is_whole
+    )
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=threads, device=source.device)
@@ -239,18 +242,19 @@ def _kernel(
     result: Any,
     batch: int,
     alone: bool = False,
+    is_whole: bool = False,
 ) -> Any:
     """The kernel whose blocks transform `rows` rows of `row_length` elements each; `rows` is 0 for an array of one
     dimension. `batch`: the number of dimensions before the dimension of rows; `alone`: whether the transform may use
-    all registers."""
+    all registers; `is_whole`: whether all blocks have as many rows, so that no access is checked against the bounds."""
     indices = "".join(f"b{k}, " for k in range(batch))
     subscript = f"[{indices.removesuffix(', ')}]" if batch else ""
     shape, offset = ("(rows, wide)", "(first * rows, 0)") if rows else ("wide", "0")
     body = [
         f"{indices}first = tg.tid()",
-        f"t = tg.tile_load(x{subscript}, shape={shape}, offset={offset})",
+        f"t = tg.tile_load(x{subscript}, shape={shape}, offset={offset}, bounds_check=checked)",
         *STEPS[function],
-        f"tg.tile_store(out{subscript}, t, offset={offset})",
+        f"tg.tile_store(out{subscript}, t, offset={offset}, bounds_check=checked)",
     ]
     ndim = batch + (2 if rows else 1)
     names: dict[str, Any] = {
@@ -260,6 +264,7 @@ def _kernel(
         "n": n,
         "scale": 1.0 / n,
         "alone": alone,
+        "checked": not is_whole,
     }
     names |= {"Given": argument, "Made": result}
     text = f"def {function}(x: tg.array{ndim}d[Given], out: tg.array{ndim}d[Made]):\n" + "".join(
