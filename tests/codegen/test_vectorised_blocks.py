@@ -10,6 +10,7 @@ import pytest
 
 import tegula as tg
 from tegula import kernels
+from tegula.runtime.over_batches import over_batches
 
 pytestmark = [pytest.mark.usefixtures("unoptimised"), pytest.mark.machine_code]
 Kernel = Any
@@ -197,6 +198,25 @@ def test_decompositions_in_vectorised_blocks_have_the_bits_of_single_blocks(n: i
         for k, result in enumerate(vectorised if isinstance(vectorised, tuple) else (vectorised,)):
             single_results = [(p if isinstance(p, tuple) else (p,))[k].numpy() for p in parts]
             np.testing.assert_array_equal(result.numpy(), np.concatenate(single_results))
+
+
+@pytest.mark.parametrize("n", [4, 12, 20])
+def test_factors_of_blocks_in_registers_have_a_nan_from_the_first_pivot_that_is_not_positive(n: int) -> None:
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((35, n, n))
+    definite = a @ np.swapaxes(a, 1, 2) + np.eye(n)
+    definite[3, n - 2, n - 2] = -1.0
+    arrays = [tg.array((np.tril(definite) + np.triu(np.full((n, n), np.nan), 1)).astype(np.float32))]
+    batched = over_batches("tile_cholesky", arrays, {"info": True})
+    factor, info = (tg.zeros(shape, dtype=dtype) for shape, dtype in batched.results)
+    tg.launch_tiled(batched.kernel, batched.dim, arrays, [factor, info], block_dim=batched.block_dim)
+    assert "blocks side by side" in batched.kernel.explain()
+    expected = np.linalg.cholesky(np.where(np.arange(35)[:, None, None] == 3, np.eye(n), definite))
+    good = np.arange(35) != 3
+    np.testing.assert_allclose(factor.numpy()[good], expected[good], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(info.numpy()[:, 0], np.where(good, 0, n - 1))
+    is_nan = np.isnan(factor.numpy()[3])
+    assert not is_nan[: n - 2].any() and is_nan[n - 2 :, n - 2].all() and is_nan[n - 1, n - 1]
 
 
 def test_blocks_that_are_not_vectorised_have_a_reason() -> None:

@@ -18,6 +18,9 @@ PANEL = 32
 """The number of columns of a panel. Narrower panels take longer to compile, wider panels take longer to run."""
 NARROW = 8
 """The number of columns of a panel that one thread factors."""
+BLOCK, ROWS_OF_BLOCK = 4, 2
+"""The number of columns of a block that one thread holds in registers, and of rows below the diagonal. AVX2 has 16
+registers."""
 ROWS, COLUMNS = 4, 8
 """The grid of the lanes of a warp that holds a matrix."""
 FillMode = constexpr["lower", "upper"]
@@ -59,6 +62,67 @@ def unroll_factor(n: int) -> int:
 def fits_grid(n: int, group: int, dtype: DType) -> bool:
     """Whether the lanes of a warp hold a matrix as a grid. Smaller matrices share warps, with a row in each lane."""
     return n > WARP // 2 and fits_warp(n, group, dtype)
+
+
+@tile_cholesky.program(
+    when=lambda N, fill_mode, group: N <= WARP and N % BLOCK == 0 and group == 1 and fill_mode == "lower"
+)
+def lower_in_blocks(a):
+    """Factors blocks of 4 x 4 elements, which stay in registers from the load to the store: subtracts the products of
+    factored columns on the left, one column after the other, and solves with the factor of the diagonal block."""
+    n, one, zero = a.shape[0], type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    factor = tg.tile_zeros(shape=(n, n), dtype=type(zero))
+    for j in range(0, n, BLOCK):
+        corner = ()
+        for r in tg.static(range(BLOCK)):
+            row = ()
+            for c in tg.static(range(r + 1)):
+                row = (*row, a[j + r, j + c])
+            corner = (*corner, row)
+        for k in range(j):
+            column = factor[j, k], factor[j + 1, k], factor[j + 2, k], factor[j + 3, k]
+            updated_corner = ()
+            for r in tg.static(range(BLOCK)):
+                updated_row = ()
+                for c in tg.static(range(r + 1)):
+                    updated_row = (*updated_row, corner[r][c] - column[r] * column[c])
+                updated_corner = (*updated_corner, updated_row)
+            corner = updated_corner
+        diagonal, inverses = (), ()
+        for r in tg.static(range(BLOCK)):
+            row, d = (), corner[r][r]
+            for c in tg.static(range(r)):
+                element = corner[r][c]
+                for s in tg.static(range(c)):
+                    element = element - row[s] * diagonal[c][s]
+                row = (*row, element * inverses[c])
+                d = d - row[c] * row[c]
+            pivot = tg.where(d > 0.0, tg.sqrt(d), type(d)(nan))
+            diagonal, inverses = (*diagonal, (*row, pivot)), (*inverses, one / pivot)
+            for c in tg.static(range(r + 1)):
+                factor[j + r, j + c] = diagonal[r][c]
+        for i in range(j + BLOCK, n, ROWS_OF_BLOCK):
+            block = ()
+            for r in tg.static(range(ROWS_OF_BLOCK)):
+                block = (*block, (a[i + r, j], a[i + r, j + 1], a[i + r, j + 2], a[i + r, j + 3]))
+            for k in range(j):
+                right = factor[j, k], factor[j + 1, k], factor[j + 2, k], factor[j + 3, k]
+                updated_block = ()
+                for r in tg.static(range(ROWS_OF_BLOCK)):
+                    below, updated = factor[i + r, k], ()
+                    for c in tg.static(range(BLOCK)):
+                        updated = (*updated, block[r][c] - below * right[c])
+                    updated_block = (*updated_block, updated)
+                block = updated_block
+            for r in tg.static(range(ROWS_OF_BLOCK)):
+                solved = ()
+                for c in tg.static(range(BLOCK)):
+                    x = block[r][c]
+                    for s in tg.static(range(c)):
+                        x = x - solved[s] * diagonal[c][s]
+                    solved = (*solved, x * inverses[c])
+                    factor[i + r, j + c] = solved[c]
+    return factor, tg._tile_first_nan(factor)
 
 
 @tile_cholesky.program(when=lambda N, fill_mode, group: N > NARROW and group == 1 and fill_mode == "lower")
