@@ -163,7 +163,8 @@ class Op:
         return self.results[0]
 
     def infer(self) -> Sequence[Type]:
-        """The result types; TypeRule if operands or attributes do not fit."""
+        """The result types; TypeRule if operands or attributes do not fit. The result types depend on attributes, and
+        on the types of operands and of arguments and yielded values of regions."""
         raise NotImplementedError(self.NAME)
 
     def effects(self) -> Sequence[Effect]:

@@ -121,8 +121,7 @@ class _Verifier:
                     self.fail(op, f"result {result} belongs to another op")
             if op.regions:
                 self.nested(op, visible)
-                self.types(op)
-            elif (type_key := _type_key(op)) not in fitting:
+            if (type_key := _type_key(op)) not in fitting:
                 fitting[type_key] = self.types(op)
             visible.update(op.results)
             defined += op.results
@@ -156,18 +155,22 @@ class _Verifier:
         actual = [v.type for v in op.results]
         if list(inferred) != actual:
             self.fail(op, f"the results should be {_types(inferred)}, not {_types(actual)}")
-        return [*(v.type for v in (*op.operands, *op.results)), *op.attrs.values()]
+        inner = [v for region in op.regions for v in (*region.args, *region.yielded)]
+        return [*(v.type for v in (*op.operands, *op.results, *inner)), *op.attrs.values()]
 
 
 def _type_key(op: Op) -> TypeKey:
-    """A key that is equal for ops of one class, without regions, that have identical types and attributes, as long as
-    these objects stay alive. The types of these ops are then equally valid."""
+    """A key that is equal for ops of one class that have identical types and attributes, as long as these objects stay
+    alive. The types of these ops are then equally valid: of its regions, `infer` reads the types of arguments and of
+    yielded values."""
     operands, attrs = op.operands, op.attrs
     parts: list[object] = [id(v.type) for v in operands]
     parts += [id(v.type) for v in op.results]
     if attrs:
         parts += attrs
         parts += map(id, attrs.values())
+    for region in op.regions:
+        parts += (None, *[id(v.type) for v in region.args], None, *[id(v.type) for v in region.yielded])
     return type(op), len(operands), *parts
 
 

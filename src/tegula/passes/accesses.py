@@ -16,7 +16,15 @@ from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Add, Mul, Sub
 from tegula.passes.element_indices import LanePairScope, LaneSide
-from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus, substitute
+from tegula.passes.inequalities import (
+    Form,
+    are_infeasible,
+    constant,
+    is_infeasible,
+    less_than,
+    plus,
+    substitute,
+)
 from tegula.passes.uniformity import Uniformity
 
 
@@ -108,7 +116,7 @@ class Independence:
 
     def _conflicts_with_itself(self, a: BufferAccess, lockstep_region: Region) -> bool:
         """Whether one access in different iterations of different lanes may conflict with itself. Each loop is tried as
-        the outermost loop whose iterations differ."""
+        the outermost loop whose iterations differ; the lane in the earlier iteration is called "a"."""
         if not _order_matters(a, a):
             return False
         region, loops = a.op.parent, list[Op]()
@@ -119,10 +127,9 @@ class Independence:
         for loop in loops:
             assert loop.parent is not None
             scope = self._scope(loop.parent, lockstep_region)
-            first, second = scope.a.iteration(loop), scope.b.iteration(loop)
-            for later in (less_than(first, second), less_than(second, first)):
-                if not self._never_equal(a, a, scope, [later]):
-                    return True
+            later = less_than(scope.a.iteration(loop), scope.b.iteration(loop))
+            if not self._never_equal(a, a, scope, [later]):
+                return True
         return False
 
     def _scope(self, region: Region, lockstep_region: Region) -> LanePairScope:
@@ -176,9 +183,9 @@ def never_overlap(
     for numbers, forms in scope.possible_cases(facts):
         known = [substitute(form, numbers) for form in same]
         known += [*scope.symmetric_forms(known), *(form for f in facts for form in f.equal)]
-        for different in (less_than(x.thread, y.thread), less_than(y.thread, x.thread)):
-            if not is_infeasible(known, [*rest, *forms, different]):
-                return False
+        different = less_than(x.thread, y.thread), less_than(y.thread, x.thread)
+        if not are_infeasible(known, [*rest, *forms], different):
+            return False
     return True
 
 

@@ -19,7 +19,7 @@ from tegula.ops.roles import WARP
 from tegula.passes.accesses import BufferAccess, ResolvedAccess, accesses, resolve_access
 from tegula.passes.element_indices import LanePairScope, LaneSide, row_major
 from tegula.passes.groups import role_of
-from tegula.passes.inequalities import Form, constant, is_infeasible, less_than, plus
+from tegula.passes.inequalities import Form, are_infeasible, constant, less_than, plus
 from tegula.passes.uniformity import Uniformity
 
 MAX_ACCESSES = 200
@@ -121,8 +121,8 @@ def _inside(scope: LanePairScope, access: ResolvedAccess, index: Form, length: i
     equal = [form for f in facts for form in f.equal]
     nonnegative = [*access.guards, *(form for f in facts for form in f.nonnegative)]
     outside = less_than(offset, constant(0)), less_than(constant(length - 1), offset)
-    cases = [forms for _, forms in scope.possible_cases(facts)]
-    return all(is_infeasible(equal, [*nonnegative, *forms, other]) for other in outside for forms in cases)
+    cases = scope.possible_cases(facts)
+    return all(are_infeasible(equal, [*nonnegative, *forms], outside) for _, forms in cases)
 
 
 def _resolve(part: Part, side: LaneSide, threads: int) -> ResolvedAccess:

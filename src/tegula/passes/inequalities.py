@@ -6,7 +6,7 @@ The answer "infeasible" is a proof; an elimination that exceeds its limit stops 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import gcd
 
 Atom = Hashable
@@ -60,7 +60,15 @@ def less_than(a: Form, b: Form) -> Form:
 
 def is_infeasible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
     """Whether the system `equal` = 0, `nonnegative` >= 0 is proved to have no integer solution."""
-    equations, rest = list(equal), list(nonnegative)
+    return are_infeasible(equal, nonnegative, [ZERO])
+
+
+def are_infeasible(
+    equal: Iterable[Form], nonnegative: Iterable[Form], alternatives: Collection[Form]
+) -> bool:
+    """Whether each of the systems `equal` = 0, `nonnegative` >= 0, alternative >= 0, for one of the alternatives, is
+    proved to have no integer solution. The equations are solved once."""
+    equations, rest = list(equal), [*nonnegative, *alternatives]
     while equations:
         equations.sort(key=lambda form: min(map(abs, form[0].values()), default=0))
         terms, number = equations.pop(0)
@@ -73,7 +81,8 @@ def is_infeasible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
         atom = min(terms, key=lambda atom: abs(terms[atom]))
         equations = [_without(atom, (terms, number), form) for form in equations]
         rest = [_without(atom, (terms, number), form) for form in rest]
-    return _is_contradictory(rest)
+    common = rest[: len(rest) - len(alternatives)]
+    return all(_is_contradictory([*common, other]) for other in rest[len(common) :])
 
 
 def _without(atom: Atom, equation: Form, form: Form) -> Form:

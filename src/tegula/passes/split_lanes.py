@@ -36,6 +36,7 @@ class _Splitter:
         self.errors: list[CompileError] = []
         self.users = {value: [op for op, _ in used_by] for value, used_by in uses(body).items()}
         self.views: dict[Value, Op] = {}
+        self.without_conflicts: set[Op] = set()
 
     def region(self, region: Region) -> None:
         """Split one region that all lanes run in lockstep."""
@@ -84,7 +85,10 @@ class _Splitter:
             return False
         if any(self._runs_once_per_block(o) for o in inside) or self._reads_arrays_written_by_lanes(inside):
             return False
-        return next(self.independence.conflicts_inside(op), None) is None
+        if next(self.independence.conflicts_inside(op), None) is not None:
+            return False
+        self.without_conflicts.add(op)
+        return True
 
     def _varies(self, op: Op) -> bool:
         return any(self.known.varying(v) for v in [*op.operands, *op.results])
@@ -115,7 +119,7 @@ class _Splitter:
 
     def _report(self, op: Op) -> None:
         """Record one error for each access that may conflict with another access, or with itself in another lane."""
-        if not op.regions:
+        if not op.regions or op in self.without_conflicts:
             return
         accesses: dict[Op, BufferAccess] = {}
         for a, b in self.independence.conflicts_inside(op):
