@@ -159,13 +159,13 @@ class _Printer:
         return f"loc({file}, {loc.line}, {loc.column}, {loc.end_column}, {function}{caller})"
 
 
-OPTIONAL = frozenset({"long", "scale"})
-"""The attributes of launches and accesses that are left out if they are empty."""
+OPTIONAL = frozenset({"long", "on_gpu", "scale"})
+"""The attributes of launches and accesses that are left out if they are empty or None."""
 
 
 def _record(record: LaunchClass | AccessClass) -> dict[str, Any]:
     fields = {name: getattr(record, name) for name in field_names(record)}
-    return {name: value for name, value in fields.items() if name not in OPTIONAL or value != ()}
+    return {name: value for name, value in fields.items() if name not in OPTIONAL or value not in ((), None)}
 
 
 def _float(value: float) -> str:
