@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tegula.codegen.elements import needs_bounds
 from tegula.codegen.state import State
 from tegula.codegen.tile_matmul import loaded_operand, read_in_place
 from tegula.ir import Op, Region, Value, root
@@ -98,13 +99,15 @@ class Fusion:
         user, position = uses[0]
         if isinstance(op, TileLoad) and isinstance(user, TilePermute):
             permute_uses = self.users.get(user.result, [])
-            if (
-                len(permute_uses) != 1
-                or not isinstance(permute_uses[0][0], TileMatmul)
-                or user.parent is not self.region
-            ):
+            if len(permute_uses) != 1 or user.parent is not self.region:
                 return False
-            user, position = permute_uses[0]
+            consumer, position = permute_uses[0]
+            is_copied = (
+                isinstance(consumer, BufWrite) and user.perm == (1, 0) and not needs_bounds(self.s, op)
+            )
+            if not is_copied and not isinstance(consumer, TileMatmul):
+                return False
+            user = consumer
         if user.parent is not self.region or not self._consumes_in_order(op, user, position):
             return False
         if isinstance(op, TileBroadcast) and op.tile in self.inline and op.tile not in self.s.tiles:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from tegula.codegen.elements import array_pointer, offsets
 from tegula.codegen.state import State
-from tegula.codegen.storage import View
+from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.text import register_type
+from tegula.ops.tile import TileLoad
 from tegula.types import DType, components, element_bytes, int64, scalar_of
 
 
 def transposes(source: View, target: View) -> bool:
     """Whether rows of the target are columns of the source: adjacent elements of the target's last dimension are not
     adjacent in the source, whose adjacent elements are along another dimension."""
-    given, made = _as_scalars(source), _as_scalars(target)
+    source_scalars, target_scalars = _as_scalars(source), _as_scalars(target)
     return (
-        given is not None
-        and made is not None
-        and not given.contiguous
-        and made.contiguous
-        and _adjacent_dim(given) >= 0
+        source_scalars is not None
+        and target_scalars is not None
+        and not source_scalars.contiguous
+        and target_scalars.contiguous
+        and _adjacent_dim(source_scalars) >= 0
     )
 
 
@@ -45,12 +47,42 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
     """Copy a tile in squares of at most `width` x `width` elements. The last square overlaps the one before if their
     length does not divide a length of the tile."""
     source, target = _as_scalars(source) or source, _as_scalars(target) or target
-    width = min(width, max(1, s.target.vector_bytes // element_bytes(source.dtype)))
-    row_dim, last = _adjacent_dim(source), len(source.shape) - 1
-    rows, depth = source.shape[row_dim], width
+    _copy_squares(s, _adjacent_dim(source), lambda index: s.memory.at(source, index), target, width)
+
+
+def loads_transposed(array: ArrayDescriptor, target: View) -> bool:
+    """Whether the transpose of a matrix in an array can be copied in squares to the target."""
+    target_scalars = _as_scalars(target)
+    return (
+        target_scalars is not None
+        and target_scalars.contiguous
+        and len(target.shape) == 2
+        and array.contiguous
+    )
+
+
+def transposed_load(s: State, load: TileLoad, target: View, width: int) -> None:
+    """Copy the transpose of a matrix that is in bounds from an array, as `transposed_copy`."""
+    array, (first_row, first_column) = s.arrays[load.array], offsets(s, load)
+
+    def address(index: list[str]) -> str:
+        column, row = index
+        return array_pointer(s, array, [s.memory.add(first_row, row), s.memory.add(first_column, column)])
+
+    _copy_squares(s, 0, address, _as_scalars(target) or target, width)
+
+
+def _copy_squares(
+    s: State, row_dim: int, address: Callable[[list[str]], str], target: View, width: int
+) -> None:
+    """Copy the tile `target` of scalars in squares. `address`: the address of an element of the source, whose adjacent
+    elements are along dimension `row_dim`."""
+    scalar, shape, last = scalar_of(target.dtype), target.shape, len(target.shape) - 1
+    width = min(width, max(1, s.target.vector_bytes // element_bytes(scalar)))
+    rows, depth = shape[row_dim], width
     while depth > rows:
         depth //= 2
-    outer_lengths = [n for d, n in enumerate(source.shape) if d not in (row_dim, last)]
+    outer_lengths = [n for d, n in enumerate(shape) if d not in (row_dim, last)]
 
     def square(index: list[str], row: str, column: str) -> None:
         def at(k: int, n: int) -> list[str]:
@@ -59,14 +91,13 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
             return [moved[d] if d in moved else next(rest) for d in range(last + 1)]
 
         def piece(n: int) -> str:
-            return s.memory.load(s.memory.at(source, at(0, n)), scalar_of(source.dtype), depth)
+            return s.memory.load(address(at(0, n)), scalar, depth)
 
         vectors = [
-            concatenated(s, scalar_of(source.dtype), [piece(n) for n in range(k, width, depth)], depth)
-            for k in range(depth)
+            concatenated(s, scalar, [piece(n) for n in range(k, width, depth)], depth) for k in range(depth)
         ]
-        for k, vector in enumerate(transposed_squares(s, scalar_of(source.dtype), vectors, width)):
-            s.memory.store(s.memory.at(target, at(k, 0)), vector, scalar_of(target.dtype), width)
+        for k, vector in enumerate(transposed_squares(s, scalar, vectors, width)):
+            s.memory.store(s.memory.at(target, at(k, 0)), vector, scalar, width)
 
     def walk(index: list[str]) -> None:
         if len(index) < len(outer_lengths):
@@ -74,7 +105,7 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
                 walk([*index, i])
             return
         for row in starts_of_pieces(s, rows, depth):
-            for column in starts_of_pieces(s, source.shape[last], width):
+            for column in starts_of_pieces(s, shape[last], width):
                 square(index, row, column)
 
     walk([])
