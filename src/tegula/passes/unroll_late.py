@@ -46,9 +46,10 @@ class _Heirs:
 
 
 class _Unroller:
-    """Unrolls loops. `replaced`: results of unrolled loops. `constants`: integers and bools that are constants.
-    `constants_of`: the constants of each region under construction, by type and number; `unplaced`: those among them
-    that no op reads so far, which are not in their region yet. `known`: results of arithmetic, by op and operands."""
+    """Unrolls loops. `replaced`: the values that replace the results of unrolled loops, and the last copies of values
+    in these loops. `constants`: integers and bools that are constants. `constants_of`: the constants of each region
+    under construction, by type and number; `unplaced`: those among them that no op reads so far, which are not in their
+    region yet. `known`: results of arithmetic, by op and operands."""
 
     def __init__(self, context: Compilation) -> None:
         self.heirs = _Heirs(context)
@@ -59,20 +60,21 @@ class _Unroller:
         self.known: dict[Any, tuple[Op, Any]] = {}
 
     def region(self, region: Region) -> None:
-        """Unroll the loops of a region, inner loops first."""
+        """Unroll the loops of a region."""
         before, region.ops = region.ops, []
         for op in before:
             if self.replaced:
                 op.substitute(self.replaced)
+            positions = op.unrolled if isinstance(op, LoopLike) else None
+            if positions is not None and isinstance(op, LoopLike):
+                final = self._placed(self._copies(op, positions, self.replaced, region))
+                self.replaced.update(zip(op.results, final, strict=True))
+                continue
             for nested in op.regions:
                 self.region(nested)
             if isinstance(op, ConstantLike):
                 self._record_constant(op)
-            positions = op.unrolled if isinstance(op, LoopLike) else None
-            if positions is None or not isinstance(op, LoopLike):
-                region.append(op)
-            else:
-                self.replaced.update(zip(op.results, self._copies(op, positions, region), strict=True))
+            region.append(op)
 
     def _record_constant(self, op: ConstantLike) -> bool:
         """Record an integer or bool. Returns whether the constant is one."""
@@ -82,16 +84,18 @@ class _Unroller:
         self.constants[op.result] = op.value
         return True
 
-    def _copies(self, loop: LoopLike, positions: range, region: Region) -> list[Value]:
+    def _copies(
+        self, loop: LoopLike, positions: range, mapping: dict[Value, Value], region: Region
+    ) -> list[Value]:
         """Append one copy of the body for each position. Returns the final carried values."""
-        carried = [*loop.initial]
+        carried = [mapping.get(v, v) for v in loop.initial]
         (index,) = (a for a in loop.body.args if a not in loop.arguments)
         for position in positions:
-            mapping = dict(zip(loop.arguments, carried, strict=True))
+            mapping.update(zip(loop.arguments, carried, strict=True))
             mapping[index] = self._constant(region, index.type, position, loop)
             self._copy(loop.body.ops[:-1], mapping, region)
             carried = [mapping.get(v, v) for v in loop.body.yielded]
-        return self._placed(carried)
+        return carried
 
     def _constant(self, region: Region, t: Any, number: Any, op: Op) -> Value:
         """A constant that ops which are appended to a region may read."""
@@ -106,10 +110,10 @@ class _Unroller:
         """The values, after those that are unplaced constants are appended to their region. The region does not contain
         the op that reads them yet, nor the op around it."""
         unplaced = self.unplaced
-        for v in values:
-            if v in unplaced:
-                assert isinstance(v.owner, Op)
-                unplaced.pop(v).append(v.owner)
+        if not unplaced.keys().isdisjoint(values):
+            for v in values:
+                if v in unplaced and isinstance(v.owner, Op):
+                    unplaced.pop(v).append(v.owner)
         return values
 
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
@@ -125,6 +129,11 @@ class _Unroller:
                 if number is not None:
                     mapping[op.result] = self._constant(region, op.result.type, number, op)
                     continue
+            positions = op.unrolled if op.regions and isinstance(op, LoopLike) else None
+            if positions is not None and isinstance(op, LoopLike):
+                final = self._copies(op, positions, mapping, region)
+                mapping.update(zip(op.results, final, strict=True))
+                continue
             selected = self._selected(op, mapping) if op.regions else None
             if selected is None:
                 region.append(self._cloned(op, operands, mapping))
