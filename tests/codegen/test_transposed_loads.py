@@ -1,4 +1,5 @@
-"""The transpose of a loaded tile that is copied to another tile is read from the array, in squares in registers."""
+"""The transpose of a loaded tile that is copied to another tile is read from the array, and the transpose of a tile is
+written to an array, in squares in registers."""
 
 from typing import Any
 
@@ -70,3 +71,24 @@ def test_transposes_of_loaded_tiles_have_one_copy() -> None:
         tg.launch_tiled(kernel, (1,), [tg.zeros((32, 64)), tg.zeros((64, 32)), 0, 0], block_dim=8)
         sizes[checked] = kernel.llvm().count("load <")
     assert 0 < sizes[False] < sizes[True]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "columns"), [(17, 24), (5, 7), (64, 33), (1, 16)])
+def test_stores_of_transposes_match_numpy(dtype: Any, rows: int, columns: int) -> None:
+    @tg.kernel
+    def transpose(x: tg.array2d[Any], y: tg.array2d[Any], row: int):
+        t = tg.tile_load(x, shape=(rows, columns))
+        t += t
+        tg.tile_store(y, tg.tile_transpose(t), offset=(row, 1), bounds_check=False)
+
+    plain = tg.zeros((rows, columns), dtype).numpy()
+    values = np.random.default_rng(0).integers(-60, 60, plain.shape).astype(plain.dtype)
+    shape = (columns + 3, rows + 2, *plain.shape[2:])
+    in_columns = np.zeros((rows + 2, columns + 3, *plain.shape[2:]), plain.dtype).swapaxes(0, 1)
+    for result in (np.zeros(shape, plain.dtype), in_columns):
+        y = tg.array(result, dtype=dtype, copy=False)
+        tg.launch_tiled(transpose, (1,), [tg.array(values, dtype=dtype), y, 2], block_dim=8)
+        expected = np.zeros_like(result)
+        expected[2 : 2 + columns, 1 : 1 + rows] = 2 * values.swapaxes(0, 1)
+        np.testing.assert_array_equal(y.numpy(), expected)

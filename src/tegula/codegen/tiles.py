@@ -23,7 +23,7 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.sweep import Body, guarded, sweep, width_for
 from tegula.codegen.text import constant, register_type, vector_of
-from tegula.codegen.transposes import loads_transposed, transposed_copy, transposed_load, transposes
+from tegula.codegen.transposes import load_transposed, store_transposed, transposed_copy, transposes
 from tegula.codegen.unswitch import unswitched
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
@@ -35,7 +35,6 @@ from tegula.ops.stack import StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileAtomic,
     TileGather,
-    TileLoad,
     TilePermute,
     TileReduce,
     TileReshape,
@@ -67,10 +66,7 @@ def materialise(s: State, value: Value, destination: View | None = None) -> View
     width = width_for(s, [value], t.shape, (t.dtype,))
     permute = s.inline.get(value)
     if isinstance(permute, TilePermute) and value not in s.tiles:
-        load = s.inline[permute.tile]
-        assert isinstance(load, TileLoad)
-        if width > 1 and loads_transposed(s.arrays[load.array], view):
-            transposed_load(s, load, view, width)
+        if load_transposed(s, permute, view, width):
             return view
         tile_permute(s, permute)
     if value in s.tiles and width > 1 and transposes(s.tiles[value], view):
@@ -113,6 +109,8 @@ def store(s: State, op: TileStore) -> None:
     starts = offsets(s, op)
     width = width_for(s, [value], t.shape, (t.dtype,))
     has_absent = t.partial and s.kernel.launch.partial
+    if not has_absent and store_transposed(s, op, width):
+        return
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from tegula.codegen.elements import array_pointer, offsets
+from tegula.codegen.elements import array_pointer, needs_bounds, offsets
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayDescriptor, View
+from tegula.codegen.storage import View
 from tegula.codegen.text import register_type
-from tegula.ops.tile import TileLoad
+from tegula.ops.tile import TileLoad, TilePermute, TileStore
 from tegula.types import DType, components, element_bytes, int64, scalar_of
 
 
@@ -47,37 +48,62 @@ def transposed_copy(s: State, source: View, target: View, width: int) -> None:
     """Copy a tile in squares of at most `width` x `width` elements. The last square overlaps the one before if their
     length does not divide a length of the tile."""
     source, target = _as_scalars(source) or source, _as_scalars(target) or target
-    _copy_squares(s, _adjacent_dim(source), lambda index: s.memory.at(source, index), target, width)
+    scalar, shape = scalar_of(target.dtype), target.shape
+    source_address, target_address = partial(s.memory.at, source), partial(s.memory.at, target)
+    _copy_squares(s, scalar, shape, _adjacent_dim(source), source_address, target_address, width)
 
 
-def loads_transposed(array: ArrayDescriptor, target: View) -> bool:
-    """Whether the transpose of a matrix in an array can be copied in squares to the target."""
-    target_scalars = _as_scalars(target)
-    return (
-        target_scalars is not None
-        and target_scalars.contiguous
-        and len(target.shape) == 2
-        and array.contiguous
-    )
-
-
-def transposed_load(s: State, load: TileLoad, target: View, width: int) -> None:
-    """Copy the transpose of a matrix that is in bounds from an array, as `transposed_copy`."""
-    array, (first_row, first_column) = s.arrays[load.array], offsets(s, load)
+def load_transposed(s: State, permute: TilePermute, target: View, width: int) -> bool:
+    """Copy the transpose of a matrix that is in bounds from an array to the target, as `transposed_copy`, and return
+    whether the copy has squares; otherwise nothing is copied."""
+    load, target_scalars = permute.tile.owner, _as_scalars(target)
+    assert isinstance(load, TileLoad)
+    array = s.arrays[load.array]
+    if width == 1 or target_scalars is None or not (target_scalars.contiguous and array.contiguous):
+        return False
+    first_row, first_column = offsets(s, load)
 
     def address(index: list[str]) -> str:
         column, row = index
         return array_pointer(s, array, [s.memory.add(first_row, row), s.memory.add(first_column, column)])
 
-    _copy_squares(s, 0, address, _as_scalars(target) or target, width)
+    scalar, shape = scalar_of(target_scalars.dtype), target_scalars.shape
+    _copy_squares(s, scalar, shape, 0, address, partial(s.memory.at, target_scalars), width)
+    return True
+
+
+def store_transposed(s: State, op: TileStore, width: int) -> bool:
+    """Store a matrix whose columns are rows in memory, as `transposed_copy`, and return whether the copy has squares;
+    otherwise nothing is stored."""
+    array, view = s.arrays[op.array], s.tiles.get(op.tile)
+    source = _as_scalars(view) if view is not None and len(view.shape) == 2 else None
+    if width == 1 or source is None or source.contiguous or source.strides[0] != 1:
+        return False
+    if needs_bounds(s, op) or not array.contiguous:
+        return False
+    first_row, first_column = offsets(s, op)
+
+    def address(index: list[str]) -> str:
+        row, column = index
+        return array_pointer(s, array, [s.memory.add(first_row, row), s.memory.add(first_column, column)])
+
+    scalar = scalar_of(source.dtype)
+    _copy_squares(s, scalar, source.shape, 0, partial(s.memory.at, source), address, width)
+    return True
 
 
 def _copy_squares(
-    s: State, row_dim: int, address: Callable[[list[str]], str], target: View, width: int
+    s: State,
+    scalar: DType,
+    shape: tuple[int, ...],
+    row_dim: int,
+    source_address: Callable[[list[str]], str],
+    target_address: Callable[[list[str]], str],
+    width: int,
 ) -> None:
-    """Copy the tile `target` of scalars in squares. `address`: the address of an element of the source, whose adjacent
-    elements are along dimension `row_dim`."""
-    scalar, shape, last = scalar_of(target.dtype), target.shape, len(target.shape) - 1
+    """Copy a tile of scalars in squares. Adjacent elements of the source are along dimension `row_dim`, those of the
+    target along the last dimension."""
+    last = len(shape) - 1
     width = min(width, max(1, s.target.vector_bytes // element_bytes(scalar)))
     rows, depth = shape[row_dim], width
     while depth > rows:
@@ -91,13 +117,13 @@ def _copy_squares(
             return [moved[d] if d in moved else next(rest) for d in range(last + 1)]
 
         def piece(n: int) -> str:
-            return s.memory.load(address(at(0, n)), scalar, depth)
+            return s.memory.load(source_address(at(0, n)), scalar, depth)
 
         vectors = [
             concatenated(s, scalar, [piece(n) for n in range(k, width, depth)], depth) for k in range(depth)
         ]
         for k, vector in enumerate(transposed_squares(s, scalar, vectors, width)):
-            s.memory.store(s.memory.at(target, at(k, 0)), vector, scalar, width)
+            s.memory.store(target_address(at(k, 0)), vector, scalar, width)
 
     def walk(index: list[str]) -> None:
         if len(index) < len(outer_lengths):

@@ -43,6 +43,11 @@ STEPS = {
     "irfft": ("t = tg.tile_irfft(t, n) * scale",),
 }
 """The statements that transform a tile `t` of rows, by the name of the transform."""
+LANE_STEPS = {
+    "fft": ("t = tg.tile_transpose(tg._tile_transposed_dft(t, False))",),
+    "ifft": ("t = tg.tile_transpose(tg._tile_transposed_dft(t, True) * scale)",),
+}
+"""On CPUs the statements for threads that take whole rows of a tile in bounds: stores transpose the results."""
 
 
 def fft(x: Any) -> Any:
@@ -172,8 +177,19 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
         rows, threads = _rows_and_threads(function, n, row_count, source.dtype)
     alone = source.dtype == tg.vec2f and threads <= LONG_THREADS
     is_whole = source.device.is_cpu and row_count % rows == 0
+    in_lanes = is_whole and rows == threads and not getattr(out, "requires_grad", False)
+    steps = LANE_STEPS if in_lanes and function in LANE_STEPS else STEPS
     kernel = _kernel(
-        function, n, row_length, rows if outer else 0, source.dtype, result, len(batch), alone, is_whole
+        steps[function],
+        function,
+        n,
+        row_length,
+        rows if outer else 0,
+        source.dtype,
+        result,
+        len(batch),
+        alone,
+        is_whole,
     )
     grid = (*batch, -(-row_count // rows))
     argument = x if tg.launch_key(x) is not None else source
@@ -234,6 +250,7 @@ def _elements_per_thread(n: int) -> int:
 
 @cache
 def _kernel(
+    steps: tuple[str, ...],
     function: str,
     n: int,
     row_length: int,
@@ -244,16 +261,17 @@ def _kernel(
     alone: bool = False,
     is_whole: bool = False,
 ) -> Any:
-    """The kernel whose blocks transform `rows` rows of `row_length` elements each; `rows` is 0 for an array of one
-    dimension. `batch`: the number of dimensions before the dimension of rows; `alone`: whether the transform may use
-    all registers; `is_whole`: whether all blocks have as many rows, so that no access is checked against the bounds."""
+    """The kernel with the statements `steps`, whose blocks transform `rows` rows of `row_length` elements each; `rows`
+    is 0 for an array of one dimension. `batch`: the number of dimensions before the dimension of rows; `alone`: whether
+    the transform may use all registers; `is_whole`: whether all blocks have as many rows, so that no access is checked
+    against the bounds."""
     indices = "".join(f"b{k}, " for k in range(batch))
     subscript = f"[{indices.removesuffix(', ')}]" if batch else ""
     shape, offset = ("(rows, wide)", "(first * rows, 0)") if rows else ("wide", "0")
     body = [
         f"{indices}first = tg.tid()",
         f"t = tg.tile_load(x{subscript}, shape={shape}, offset={offset}, bounds_check=checked)",
-        *STEPS[function],
+        *steps,
         f"tg.tile_store(out{subscript}, t, offset={offset}, bounds_check=checked)",
     ]
     ndim = batch + (2 if rows else 1)

@@ -144,15 +144,23 @@ def bluestein_in_vectors(x, n, inverse):
 
 @cooperative
 def _tile_dft_in_lanes(x: Tile[Complex, N], n: constexpr[int], inverse: Flag) -> Tile[Complex, N]:
-    """The transforms of all rows of n elements by threads that are lanes of a vector and take whole rows: the rows are
-    transposed, so that in all stages threads access consecutive elements and use the same twiddle factors."""
+    """The transforms of all rows of n elements by threads that are lanes of a vector and take whole rows."""
     size, rows = x.shape[0], tg.static(x.shape[0] // n)
-    columns = tg._tile_transposed_copy(tg.tile_reshape(x, (rows, n)))
+    columns = tg._tile_transposed_dft(tg.tile_reshape(x, (rows, n)), inverse)
+    return tg.tile_reshape(tg._tile_transposed_copy(columns), (size,))
+
+
+@cooperative
+def _tile_transposed_dft(x: Tile[Complex, M, N], inverse: Flag) -> Tile[Complex, N, M]:
+    """The transpose of the transforms of all rows of a matrix by threads that are lanes of a vector. The rows are
+    transposed, so that in all stages threads access consecutive elements and use the same twiddle factors."""
+    rows, n, size = x.shape[0], x.shape[1], tg.static(x.shape[0] * x.shape[1])
+    columns = tg._tile_transposed_copy(x)
     if tg.static(is_smooth(n)):
-        columns = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False, True)
+        result = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False, True)
+        return tg.tile_reshape(result, (n, rows))
     else:
-        columns = tg._tile_chirp_columns(columns, tg.static(transform_length(n)), inverse)
-    return tg.tile_reshape(tg._tile_transposed_copy(tg.tile_reshape(columns, (n, rows))), (size,))
+        return tg._tile_chirp_columns(columns, tg.static(transform_length(n)), inverse)
 
 
 @cooperative
