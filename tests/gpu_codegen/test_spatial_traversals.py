@@ -55,9 +55,20 @@ def test_bvh_queries_keep_their_state_in_registers() -> None:
 @pytest.mark.slow
 def test_mesh_queries_keep_their_state_in_registers() -> None:
     v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
-    for kernel, args, max_registers in (
-        (ray_distances, (mesh, v, v, tg.zeros(64)), 64),
-        (closest_points, (mesh, v, tg.zeros(64)), 48),
+    for kernel, args, max_registers, stack_accesses in (
+        (ray_distances, (mesh, v, v, tg.zeros(64)), 64, 1),
+        (closest_points, (mesh, v, tg.zeros(64)), 48, 0),
     ):
         text, cubin = compile_query(kernel, *args)
-        assert cubin.registers <= max_registers and cubin.spill_bytes == 0 and "ld.local" not in text
+        assert cubin.registers <= max_registers and cubin.spill_bytes == 0
+        assert text.count("ld.local") == text.count("st.local") == stack_accesses
+
+
+@pytest.mark.slow
+def test_rays_test_children_in_pairs_of_halves() -> None:
+    """Eight children: six planes of four pairs, five extremes on each side of four pairs, and both ends limited."""
+    v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
+    text, _ = compile_query(ray_distances, mesh, v, v, tg.zeros(64))
+    for name, count in (("fma.rn", 24), ("max", 13), ("min", 13), ("sub.rn", 4)):
+        assert len(re.findall(rf"\b{name}\.f16x2", text)) == count, name
+    assert text.count("dp4a.s32.u32") == 2

@@ -28,10 +28,10 @@ def enter(
     mask: tg.array1d[tg.uint32],
 ):
     i = tg.tid()
-    ray, octant = lang._compact_ray(nodes, start[i], dir[i])
+    ray = lang._compact_ray(nodes, start[i], dir[i])
     node = boxes + tg.uint64(i + 1) * tg.uint64(COMPACT_BYTES)
     hits = lang._entered_compact_children(ray, node, limit[i])
-    mask[i] = lang._order_by_octant(hits, octant)
+    mask[i] = lang._order_by_octant(hits, ray.order & (WIDTH - 1))
 
 
 def boxes_of(seed: int, count: int) -> tuple[np.ndarray, np.ndarray, float]:

@@ -26,6 +26,7 @@ from tegula.stdlib.geometry.layout import (
     TRIANGLE_FACE,
     UNIT,
     VEC3,
+    WIDTH,
 )
 from tegula.stdlib.geometry.rays import ANY, BOUND, CLOSEST, COUNT, FOUND
 from tegula.stdlib.registry import composite, tg
@@ -60,17 +61,17 @@ COMPACT_RAY = StructType(
         "displacement": float32,
         "scale": float32,
         "middle": float32,
-        "axis": int32,
+        "order": int32,
         **dict.fromkeys(("x", "y", "z", "first", "second"), uint32),
     },
     __name__,
     "COMPACT_RAY",
 )
 """A ray through compact nodes. `inverse`: the reciprocals of the direction, times `scale`, so that the least is from 4
-to 8; `displacement`: of planes, infinite if planes do not restrict distances; `axis`: the axis of the least reciprocal,
-and `middle` the distance to the middle of a node along the axis. `x`, `y`, `z`: for each axis the reciprocal as a
-float16, in the upper half, and the selector of the planes where the ray enters, in the lower half. `first`, `second`:
-for four children each, their bits in the order of the ray, as bytes."""
+to 8; `displacement`: of planes, infinite if planes do not restrict distances; `order`: the octant, plus WIDTH times the
+axis of the least reciprocal; `middle`: the distance to the middle of a node along this axis. `x`, `y`, `z`: for each
+axis the reciprocal as a float16, in the upper half, and the selector of the planes where the ray enters, in the lower
+half. `first`, `second`: for four children each, their bits in the order of the ray, as bytes."""
 
 
 @composite()
@@ -103,7 +104,7 @@ def _bits_in_order(octant: int32):
 
 @composite()
 def _compact_ray(nodes: uint64, start: VEC3, dir: VEC3):
-    """A ray through compact nodes, and its octant."""
+    """A ray through compact nodes."""
     extent, length, margin = tg._ray_extents(nodes, start, dir)
     is_moderate = (
         (extent <= MAX_EXTENT)
@@ -131,8 +132,8 @@ def _compact_ray(nodes: uint64, start: VEC3, dir: VEC3):
         ray.inverse[axis] = tg.copysign(tg.where(is_moderate, limited, least), inverse[axis]) * ray.scale
     longest = least * ray.scale
     x, y = tg.abs(ray.inverse[0]), tg.abs(ray.inverse[1])
-    ray.axis = tg.where(x <= longest, 0, tg.where(y <= longest, 1, 2))
-    along = tg.where(ray.axis == 0, ray.inverse[0], tg.where(ray.axis == 1, ray.inverse[1], ray.inverse[2]))
+    axis = tg.where(x <= longest, 0, tg.where(y <= longest, 1, 2))
+    along = tg.where(axis == 0, ray.inverse[0], tg.where(axis == 1, ray.inverse[1], ray.inverse[2]))
     ray.middle = 128.0 * UNIT * along
     ray.x, ray.y, ray.z = (
         tg._factor_and_sides(ray.inverse[0]),
@@ -142,7 +143,8 @@ def _compact_ray(nodes: uint64, start: VEC3, dir: VEC3):
     x_side, y_side, z_side = tg._sign_bits_of_ray(ray.inverse)
     octant = x_side | (y_side << 1) | (z_side << 2)
     ray.first, ray.second = tg._bits_in_order(octant)
-    return ray, octant
+    ray.order = octant + WIDTH * axis
+    return ray
 
 
 @composite()
@@ -186,7 +188,7 @@ def _entered_compact_children(ray: COMPACT_RAY, node: uint64, limit: float32):
     origin = tg.vec3()
     for axis in tg.static(range(3)):
         origin[axis] = (tg.bitcast(head[axis], float32) - ray.start[axis]) * ray.inverse[axis]
-    along = tg.where(ray.axis == 0, origin[0], tg.where(ray.axis == 1, origin[1], origin[2]))
+    along = tg.where(ray.order < WIDTH, origin[0], tg.where(ray.order < 2 * WIDTH, origin[1], origin[2]))
     base = tg.fma(along, steps_per_unit, ray.middle)
     moved = ray.displacement * steps_per_unit
     ax = tg._addends(origin[0], ray.inverse[0], steps_per_unit, base, moved)
@@ -221,13 +223,13 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
     if dir[0] == 0.0 and dir[1] == 0.0 and dir[2] == 0.0:
         start_node = 0
     if start_node > 0:
-        ray, octant = tg._compact_ray(mesh.nodes, start, dir)
+        ray = tg._compact_ray(mesh.nodes, start, dir)
         stack, depth = tg._unset(STACK), tg.uint32(0)
         # The first iteration enters the start node as a child of node 0.
         node, remaining = 0, tg.uint32(1)
         while node >= 0:
             here = nodes + tg.uint64(node) * COMPACT_BYTES
-            slot = tg.uint64(tg.ctz(remaining) ^ tg.uint32(octant))
+            slot = tg.uint64((tg.ctz(remaining) ^ tg.uint32(ray.order)) & (WIDTH - 1))
             remaining = remaining & (remaining - 1)
             child = start_node
             if node > 0:
