@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from math import gcd, inf, lcm
 from typing import Any
 
@@ -20,6 +21,7 @@ from tegula.check.proof.terms import (
     inside,
     negation,
     number,
+    of_nonzero,
     period,
     quotient,
     replaced,
@@ -127,11 +129,15 @@ class Known:
         while changed:
             changed = False
             for disjunction in list(self.disjunctions):
-                remaining = [c for c in disjunction if self.holds(self.normalised(c), False) is not False]
+                remaining = [c for c in disjunction if not self._is_excluded(self.normalised(c))]
                 if len(remaining) < 2:
                     self.disjunctions.remove(disjunction)
                     self._assume(self.normalised(remaining[0]) if remaining else False)
                     changed = True
+
+    def _is_excluded(self, c: Condition) -> bool:
+        """Whether the negation of a condition follows, without a case for each residue."""
+        return not any(model.holds(c) for model in self.models) and self.holds(c, False) is False
 
     def _assume(self, c: Condition) -> None:
         if isinstance(c, bool):
@@ -187,9 +193,13 @@ class Known:
         is_zero = self.nonnegative(-p)
         self._drop_undecided()
         self.fact_count += 1
+        weaker = self.facts.get(p.rest)
         self.facts[p.rest] = p
         for m, c in p.rest.coefficients.items():
-            self.facts_with[m, c > 0] = (*self.facts_with.get((m, c > 0), ()), p)
+            facts = self.facts_with.get((m, c > 0), ())
+            self.facts_with[m, c > 0] = (
+                (*facts, p) if weaker is None else tuple(p if q is weaker else q for q in facts)
+            )
         for m, c in p.coefficients.items():
             rest_high = self.range(p - Sum({m: c}))[1]
             if len(m) == 1 and rest_high != inf:
@@ -493,7 +503,9 @@ class Known:
     def _undecided(self, c: Condition) -> bool:
         """Whether a condition is true in one model and false in another, so that neither it nor its negation
         follows."""
-        return len({model.holds(c) for model in self.models}) > 1
+        truths = map(Model.holds, self.models, repeat(c))
+        first = next(truths, None)
+        return any(truth != first for truth in truths)
 
     def _contradicts_remainders(self, p: Sum) -> bool:
         """Whether p = 0 contradicts a known condition on remainders."""
@@ -535,7 +547,9 @@ class Known:
         truth = self.models[0].holds(c) if self.models else None
         agreeing: list[Residue] = []
         work_before, has_tried_models = self.work.done, not self.starting_models
-        for r in range(n):
+        for r in sorted(
+            range(n), key=lambda r: (r & -r) or n, reverse=True
+        ):  # wraps at powers of two fail soonest
             if not has_tried_models and self.work.done > work_before + MODEL_SEARCH:
                 has_tried_models = True
                 if self._refuted(negation(c) if self.starting_models[0].holds(c) else c):
@@ -634,7 +648,7 @@ def cancelling(p: Sum, q: Sum, m: Monomial) -> Sum:
         out, constant = {k: n // g for k, n in out.items()}, constant // g
     if constant:
         out[()] = constant
-    return Sum(out)
+    return of_nonzero(out)
 
 
 class Residue:

@@ -3,11 +3,12 @@ invariants, and the steps are recorded in a certificate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any, TypeAlias
 
 from tegula.check.proof.certificate import Certificate
-from tegula.check.proof.forms import Forms
+from tegula.check.proof.groups import Groups
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration, leads_of
 from tegula.check.proof.known import OutOfWork, Work
@@ -16,14 +17,6 @@ from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, encoded_on_path, record, used
 from tegula.check.proof.state import Hoisted, State, Stuck
-from tegula.check.proof.steps import (
-    by_remainder,
-    counted,
-    guarded,
-    have_equal_rates,
-    is_loop_varying,
-    share_a_barrier,
-)
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -39,9 +32,9 @@ from tegula.check.proof.terms import (
 from tegula.check.scheduled import fingerprint
 from tegula.ir import Region, Value
 from tegula.ops import events as E
-from tegula.ops.control import For, While
+from tegula.ops.control import For
 
-MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 64, 12, 16_000, 8_000
+MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 64, 12, 11_500, 6_500
 """Limits of the search: steps of roles, labels, attempts at one label, inequalities, and inequalities before the proof
 is split by the conditions under which a launch executes inner loops, if there are any."""
 MAX_LIMITS, ENOUGH_WORK = 2, 400
@@ -58,11 +51,15 @@ class OutOfStep(Stuck):
     """The loops of a group do not iterate together."""
 
 
+class CannotPeel(Stuck):
+    """The loops of a group do not end together, or enough of their iterations have been executed."""
+
+
 class LimitExceeded(Stuck):
     """The search exceeds a limit."""
 
 
-class Search(Forms):
+class Search(Groups):
     """The search for a proof of one kernel."""
 
     def __init__(self, program: Program, guards: Sequence[Guard]) -> None:
@@ -325,8 +322,9 @@ class Search(Forms):
         return len(range(*numbers)) <= UNROLLED  # type: ignore[arg-type]
 
     def _loops(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
-        """The proof tree of roles at loop heads: the first group of these roles for which an invariant is proved
-        iterates together."""
+        """The proof tree of roles at loop heads: the first group of these roles for which an invariant is proved, at
+        once or after an iteration, iterates together. A search that is begun again tries invariants for all groups
+        before it executes an iteration of one."""
         heads: list[tuple[int, Condition]] = []
         for r in range(len(state.roles)):
             is_repeated = stop and r in stop.roles and stop.is_repeated(state, r)
@@ -336,100 +334,26 @@ class Search(Forms):
                     raise Stuck("the condition may differ between threads", self.machine.op(state, r), r)
                 heads.append((r, c))
         conditions = dict(heads)
-        problem = self._blocked(state)
-        for group in self._groups(state, conditions, stop):
+        problem, unpeelable = self._blocked(state), list[list[int]]()
+        proofs = (self._prove_by_invariant, self._peel_loops) if self.hoists else (self._prove_loops,)
+        for proof_of_loops, group in product(proofs, self._groups(state, conditions, stop)):
+            if group in unpeelable:
+                continue
             snapshot = self._snapshot()
             try:
-                return self._enter_loops(state, group, conditions[group[0]], stop, leaf)
+                return self._enter_loops(state, group, conditions[group[0]], stop, leaf, proof_of_loops)
             except Stuck as e:
                 if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
-                problem = e
+                problem = problem if isinstance(e, CannotPeel) else e
                 self._restore(snapshot)
+                if isinstance(e, OutOfStep):
+                    unpeelable.append(group)
         for r, c in heads if stop is not None else ():
             if state.known.holds(c) is True and self.machine.step(state, r):
                 self.steps += 1
                 return [["run", r, 1], *self.drive(state, stop, leaf)]
         raise problem
-
-    def _groups(
-        self, state: State, conditions: dict[int, Condition], stop: Iteration | None
-    ) -> list[list[int]]:
-        """Groups of roles whose loops continue whenever the loop of the group's first role does; groups with nested
-        loops first, then large groups. Within an iteration `stop`, at least one of its roles must be in the group."""
-        groups_by_condition: dict[Any, list[int]] = {}
-        rates = {r: self._rates(state, r) for r in conditions}
-        nested = {r: self._nested_loops(state, r) for r in conditions}
-        for r, c in conditions.items():
-            trial = state.copy()
-            trial.assume(c)
-            others = [
-                q
-                for q, d in conditions.items()
-                if q != r
-                and (c == d or trial.known.holds(d) is True)
-                and have_equal_rates(rates[r], rates[q])
-            ]
-            equivalent = [q for q in others if self._implies(state, conditions[q], c)]
-            are_equal = all(self._equal(state, conditions[q], c) for q in equivalent)
-            groups_by_condition.setdefault(
-                (frozenset((r, *equivalent)), -1 if are_equal else r), [r, *equivalent]
-            )
-            if self._is_periodic(state, r):
-                equal = [q for q in others if conditions[q] == c and self._is_periodic(state, q)]
-                groups_by_condition.setdefault((frozenset((r, *equal)), -1), [r, *equal])
-            if len(equivalent) < len(others):
-                groups_by_condition[frozenset((r, *others)), r] = [r, *others]
-            # A flat loop is overlapped with inner loops that use all its barriers.
-            outer = [q for q in equivalent if nested[q] >= nested[r] or share_a_barrier(rates[r], rates[q])]
-            if len(outer) < len(equivalent) and self._inner_bounds_change(state, r):
-                groups_by_condition.setdefault((frozenset((r, *outer)), -1), [r, *outer])
-        groups = [
-            group
-            for group in groups_by_condition.values()
-            if stop is None or not stop.roles.keys().isdisjoint(group)
-        ]
-        periodic = {r for r in conditions if self._is_periodic(state, r)}
-        return sorted(
-            groups, key=lambda group: (periodic == {*group}, self._group_rank(state, group)), reverse=True
-        )
-
-    def _is_periodic(self, state: State, r: int) -> bool:
-        """Whether a role is at the head of a loop that arrives or waits only in iterations that a remainder selects."""
-        body = self.machine.frame(state, r).region
-        assert isinstance(body.parent, For | While)
-        tests = [*guarded(self.program, body).values(), *(test for _, test in counted(body.parent))]
-        return any(map(by_remainder, tests))
-
-    def _equal(self, state: State, c: Condition, d: Condition) -> bool:
-        """Whether two loop conditions are known to be equivalent."""
-        numbers = isinstance(c, tuple) and isinstance(d, tuple) and c[0] == d[0] == "ge"
-        return c == d or (numbers and state.known.equal(c[1], d[1]))
-
-    def _implies(self, state: State, c: Condition, d: Condition) -> bool:
-        """Whether the loop condition `c` is known to imply the loop condition `d`."""
-        if c == d:
-            return True
-        trial = state.copy()
-        trial.assume(c)
-        return trial.known.holds(d) is True
-
-    def _group_rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
-        """The sort key of a group: the maximum number of loops nested in a loop of the group, the number of roles, and
-        for the first role the number of loops in its loop and the number of enclosing regions."""
-        nested = [self._nested_loops(state, r) for r in group]
-        return max(nested), len(group), nested[0], len(state.roles[group[0]].frames)
-
-    def _inner_bounds_change(self, state: State, r: int) -> bool:
-        """Whether the bounds of a loop with events, in the loop at whose head a role stands, change with iterations."""
-        body = state.roles[r].frames[-1].region
-        inner = (op for op in body.walk() if isinstance(op, For) and self.program.counts(op))
-        return any(is_loop_varying(v, body) for op in inner for v in op.bounds)
-
-    def _nested_loops(self, state: State, r: int) -> int:
-        """The number of loops with events in the loop at whose head a role stands."""
-        body = state.roles[r].frames[-1].region
-        return sum(isinstance(op, For | While) and self.program.counts(op) for op in body.walk())
 
     def _blocked(self, state: State) -> Stuck:
         for r in range(len(state.roles)):
@@ -440,15 +364,22 @@ class Search(Forms):
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _enter_loops(
-        self, state: State, group: list[int], c: Condition, stop: Iteration | None, leaf: Leaf
+        self,
+        state: State,
+        group: list[int],
+        c: Condition,
+        stop: Iteration | None,
+        leaf: Leaf,
+        proof_of_loops: Callable[[State, list[int], Leaf], Tree],
     ) -> Tree:
+        """The proof tree of a group at loop heads. `proof_of_loops`: returns the tree if the loops continue."""
         lead = group[0]
 
         def after_loops(s: State) -> Tree:
             return self.drive(s, stop, leaf)
 
         if state.known.holds(c) is True:
-            return self._prove_loops(state, group, after_loops)
+            return proof_of_loops(state, group, after_loops)
         frames = state.roles[lead].frames
         if (
             len(frames) > 2
@@ -459,7 +390,7 @@ class Search(Forms):
             if self.hoists:
                 raise Hoisted(c)
             self.has_unhoisted_conditions, self.work.limit = True, FIRST_WORK
-        return [self._split(state, lead, c, lambda s: self._prove_loops(s, group, after_loops), after_loops)]
+        return [self._split(state, lead, c, lambda s: proof_of_loops(s, group, after_loops), after_loops)]
 
     def _iteration(self, state: State, group: list[int], leaf: Leaf, extra_iterations: int = 0) -> Tree:
         """The proof tree of one iteration of a group, whose roles are known to begin it."""
@@ -483,8 +414,16 @@ class Search(Forms):
 
     def _prove_loops(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
         """The proof tree of a group at loop heads whose loops continue: by an invariant, or by peeling an iteration."""
-        max_peeled = max((u.stages for u in self.program.rings.values()), default=1) + 1
-        peeled = max(state.roles[r].frames[-1].iteration for r in group)
+        try:
+            return self._prove_by_invariant(state, group, after_loops)
+        except Stuck as e:
+            stops = isinstance(e, LimitExceeded | OutOfStep) or self._requests_guards()
+            if stops or not self._can_peel(state, group):
+                raise
+        return self._peel_loops(state, group, after_loops)
+
+    def _prove_by_invariant(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
+        """The proof tree of a group at loop heads whose loops continue, by an invariant."""
         conditions_before = self.split_conditions
         snapshot = self._snapshot()
         problem, limits = Stuck("no invariant was found"), list[Limit]()
@@ -520,9 +459,24 @@ class Search(Forms):
                 if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
                 self._restore(snapshot)
-        if peeled > max_peeled or isinstance(problem, OutOfStep) or not self._end_together(state, group):
-            raise problem
-        return self._iteration(state.copy(), group, after_loops, max_peeled)
+        raise problem
+
+    def _can_peel(self, state: State, group: list[int]) -> bool:
+        """Whether the loops of a group end together, and few of their iterations have been executed."""
+        peeled = max(state.roles[r].frames[-1].iteration for r in group)
+        is_last = self.is_trial or self._is_last_iteration(state, group[0])
+        return not is_last and peeled <= self._max_peeled() and self._end_together(state, group)
+
+    def _max_peeled(self) -> int:
+        """The maximum number of iterations that a group executes before an invariant, less one."""
+        return max((u.stages for u in self.program.rings.values()), default=1) + 1
+
+    def _peel_loops(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
+        """The proof tree of a group at loop heads whose loops continue, by executing one iteration before an
+        invariant."""
+        if not self._can_peel(state, group):
+            raise CannotPeel("no invariant was found", self.machine.op(state, group[0]), group[0])
+        return self._iteration(state.copy(), group, after_loops, self._max_peeled())
 
     def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
         return tuple(state.roles[r].frames[-1].region for r in group)

@@ -245,6 +245,24 @@ def by_remainder(test: Cmp) -> bool:
     return False
 
 
+def is_periodic(program: Program, body: Region) -> bool:
+    """Whether a loop with this body arrives or waits only in iterations that a remainder selects."""
+    loop = body.parent
+    assert isinstance(loop, LoopLike)
+    return any(map(by_remainder, [*guarded(program, body).values(), *(test for _, test in counted(loop))]))
+
+
+def nested_loops(program: Program, body: Region) -> int:
+    """The number of loops with events in a body."""
+    return sum(isinstance(op, LoopLike) and program.counts(op) for op in body.walk())
+
+
+def inner_bounds_change(program: Program, body: Region) -> bool:
+    """Whether the bounds of a loop with events, in the body of a loop, change with the iterations of the latter."""
+    inner = (op for op in body.walk() if isinstance(op, For) and program.counts(op))
+    return any(is_loop_varying(v, body) for op in inner for v in op.bounds)
+
+
 def _steady(v: Value, body: Region) -> bool:
     """Whether every iteration adds the same constant to a number."""
     v, loop = before(v, body), body.parent

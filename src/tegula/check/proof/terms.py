@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from itertools import chain
 from math import gcd, inf, lcm
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -81,7 +82,8 @@ Monomial: TypeAlias = tuple[Atom, ...]
 class Sum:
     """A polynomial: its monomials with their coefficients."""
 
-    __slots__ = ("_hash", "_inside", "_rest", "coefficients")
+    __slots__ = ("_divided", "_hash", "_inside", "_rest", "coefficients")
+    _divided: tuple[Sum, ...]
     _hash: int
     _inside: frozenset[Atom]
     _rest: Sum
@@ -105,25 +107,28 @@ class Sum:
         return self._plus(other, 1)
 
     def __neg__(self) -> Sum:
-        return Sum({m: -c for m, c in self.coefficients.items()})
+        return self * -1
 
     def __sub__(self, other: Sum | int) -> Sum:
         return self._plus(other, -1)
 
     def _plus(self, other: Sum | int, factor: int) -> Sum:
         out = dict(self.coefficients)
-        if isinstance(other, int):
-            out[()] = out.get((), 0) + other * factor
-            return Sum(out)
-        if not out and factor == 1:
+        if not out and factor == 1 and not isinstance(other, int):
             return other
-        for m, c in other.coefficients.items():
-            out[m] = out.get(m, 0) + c * factor
-        return Sum(out)
+        for m, c in (((), other),) if isinstance(other, int) else other.coefficients.items():
+            total = out.get(m, 0) + c * factor
+            if total:
+                out[m] = total
+            else:
+                out.pop(m, None)
+        return of_nonzero(out)
 
     def __mul__(self, other: Sum | int) -> Sum:
         if isinstance(other, int):
-            return self if other == 1 else Sum({m: c * other for m, c in self.coefficients.items()})
+            if other == 1:
+                return self
+            return of_nonzero({m: c * other for m, c in self.coefficients.items()} if other else {})
         out: dict[Monomial, int] = {}
         for m, c in self.coefficients.items():
             for n, d in other.coefficients.items():
@@ -146,7 +151,7 @@ class Sum:
         except AttributeError:
             has_constant = () in self.coefficients
             self._rest = without_constant = (
-                Sum({m: c for m, c in self.coefficients.items() if m}) if has_constant else self
+                of_nonzero({m: c for m, c in self.coefficients.items() if m}) if has_constant else self
             )
             return without_constant
 
@@ -158,6 +163,21 @@ class Sum:
         except AttributeError:
             self._inside = atoms = frozenset[Atom]().union(*(a.inside for m in self.coefficients for a in m))
             return atoms
+
+    @property
+    def divided(self) -> tuple[Sum, ...]:
+        """The sums that are divided in the polynomial (see `primitive`), outer ones first."""
+        try:
+            return self._divided
+        except AttributeError:
+            out: list[Sum] = []
+            for a in sorted(self.atoms()):
+                if a.kind in ("mod", "div"):
+                    out.append(primitive(a.subterms[0]))
+                if a.kind != "sym":
+                    out += divided(a.subterms)
+            self._divided = (*out,)
+            return self._divided
 
     def atoms(self) -> set[Atom]:
         """The atoms of the monomials, without those inside of other atoms."""
@@ -171,6 +191,13 @@ class Sum:
         return " + ".join(monomials) or "0"
 
     __repr__ = __str__
+
+
+def of_nonzero(coefficients: dict[Monomial, int]) -> Sum:
+    """The polynomial with these coefficients, none of which is 0."""
+    out = object.__new__(Sum)
+    out.coefficients = coefficients
+    return out
 
 
 def number(n: Sum | int) -> Sum:
@@ -386,18 +413,11 @@ def primitive(p: Sum) -> Sum:
     return Sum({m: c // n for m, c in p.rest.coefficients.items()})
 
 
-def divided(x: Any) -> Iterator[Sum]:
+def divided(x: Any) -> tuple[Sum, ...]:
     """The sums that are divided in a sum or condition (see `primitive`), outer ones first."""
     if isinstance(x, Sum):
-        for a in sorted(x.atoms()):
-            if a.kind == "sym":
-                continue
-            if a.kind in ("mod", "div"):
-                yield primitive(a.subterms[0])
-            yield from divided(a.subterms)
-    elif isinstance(x, tuple):
-        for y in x:
-            yield from divided(y)
+        return x.divided
+    return tuple(chain(*map(divided, x))) if isinstance(x, tuple) else ()
 
 
 def period(x: Any, base: Sum) -> int:
