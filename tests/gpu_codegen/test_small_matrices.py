@@ -164,3 +164,22 @@ def test_steps_of_a_solution_share_their_code(n: int, columns: int) -> None:
     shuffles = compile_ptx(code.text, "sm_90a").count("shfl.sync")
     unrolled = n * (n + 1) // 2 + n * columns
     assert shuffles < (unrolled if columns < n else 3 * n + 3 * columns) + 2 * columns + 10
+
+
+@tg.kernel
+def halvings(a: tg.array1d[float], out: tg.array1d[int]):
+    _, i = tg.tid()
+    count, x = 0, a[i]
+    while x > 1.0:
+        count, x = count + 1, 0.5 * x
+    out[i] = count
+
+
+@pytest.mark.slow(every=1)
+def test_iterations_of_a_warp_go_on_together() -> None:
+    """All threads compute the same condition, which ptxas cannot know. Threads with conditions of their own do not
+    vote."""
+    code, _ = lower(kernel_on_gpu("tile_svd", [(4, 4)]), [(4, 4)])
+    assert "COLLECTIVE" not in assemble(code)[1].sass()
+    arrays = [tg.zeros(WARP), tg.zeros(WARP, dtype=int)]
+    assert "vote" not in lower_to_llvm(halvings, arrays, (1,), WARP).text

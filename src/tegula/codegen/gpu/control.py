@@ -13,6 +13,7 @@ from tegula.codegen.text import register_type, vector_of
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
+from tegula.ops.roles import WARP
 from tegula.types import TileType, components, scalar_of
 
 MAX_UNROLLED_TRIPS, MAX_UNROLLED_LINES = 16, 3072
@@ -261,6 +262,15 @@ def _known_trips(op: For) -> int:
     return len(range(*known)) if len(known) == 3 else MAX_UNROLLED_TRIPS + 1
 
 
+def _of_warp(s: GpuState, condition: Value) -> str:
+    """A condition on which a block of one warp branches. If all threads compute the same condition, they vote, because
+    ptxas cannot know that they do, and would emit code twice for threads that may be apart."""
+    flag = s.scalar(condition)
+    if s.depth or s.threads != WARP or s.known.varying(condition):
+        return flag
+    return s.code.emit(f"call i1 @llvm.nvvm.vote.all.sync(i32 -1, i1 {flag})")
+
+
 def _while(s: GpuState, op: While, body: Body) -> None:
     code = s.code
     condition, region = op.condition, op.body
@@ -277,7 +287,7 @@ def _while(s: GpuState, op: While, body: Body) -> None:
     code.line("")
     saved = dict(s.in_bounds)
     body(condition)
-    code.branch(s.scalar(condition.yielded[0]), body_label, done_label)
+    code.branch(_of_warp(s, condition.yielded[0]), body_label, done_label)
     code.define_label(body_label)
     body(region)
     s.in_bounds = saved
