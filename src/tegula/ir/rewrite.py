@@ -100,8 +100,10 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
 def is_observable(op: Op) -> bool:
     """Whether the op, without its nested ops, is a hint, or has effects other than reads, and writes to objects that it
     creates."""
-    return op.HINT or any(
-        e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects()
+    effects = op.effects()
+    return op.HINT or (
+        bool(effects)
+        and any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in effects)
     )
 
 
@@ -128,6 +130,7 @@ class _Liveness:
         self.values: set[Value] = set()
         self.pending: list[Value] = []
         self.writers: dict[Value, list[Op]] = {}
+        self.carried: dict[Op, dict[Value, Sequence[Value]]] = {}
         for op in body.walk():
             if op.NAME == "yield" or not is_observable(op):
                 continue
@@ -170,9 +173,9 @@ class _Liveness:
             return
         self.mark_op(op)
         if isinstance(op, Carrier):
-            for carried in op.carried:
-                if value in carried.defined_values:
-                    self.mark(carried.values)
+            if op not in self.carried:
+                self.carried[op] = {v: c.values for c in op.carried for v in c.defined_values}
+            self.mark(self.carried[op].get(value, ()))
 
 
 def _sweep(region: Region, live: _Liveness) -> None:
