@@ -1,5 +1,6 @@
 """Fourier transforms of arrays with any batch: results of generated lengths, gradients, refusals."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import tegula as tg
 from tegula import kernels
+from tegula.kernels import fourier
 
 SHAPES = ((12,), (5, 8), (2, 3, 10), (4, 256))
 RNG = np.random.default_rng(4)
@@ -70,6 +72,41 @@ def test_fourier_transforms_of_many_rows_match_numpy(dtype: Any, n: int, name: s
     result = getattr(kernels, name)(x).numpy().view(dtype)[..., 0]
     expected = getattr(np.fft, name)(x.astype(np.complex128))
     assert np.linalg.norm(result - expected) < 4 * np.finfo(dtype).eps * np.linalg.norm(expected)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("radices", "shape"),
+    [
+        ((5, 4), ()),
+        pytest.param((2, 3, 4), (3,), marks=pytest.mark.slow),
+        pytest.param((5, 5, 8, 5), (2, 3), marks=pytest.mark.slow),
+    ],
+)
+def test_rows_whose_threads_load_elements_match_numpy(
+    radices: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    x = numbers(*shape, math.prod(radices)).astype(np.complex64)
+    for name in ("fft", "ifft"):
+        kernel = fourier._row_kernel(name, radices, x.ndim)
+        out = tg.zeros(x.shape, tg.vec2f)
+        threads = fourier._row_threads(radices)
+        tg.launch_tiled(kernel, shape or (1,), [tg.array(x)], [out], block_dim=threads)
+        expected = getattr(np.fft, name)(x.astype(np.complex128))
+        result = out.numpy().view(np.complex64)[..., 0]
+        assert np.linalg.norm(result - expected) < 4 * np.finfo(np.float32).eps * np.linalg.norm(expected)
+
+
+def test_radices_of_rows_are_factors_at_multiples_of_sectors() -> None:
+    assert math.prod(fourier._row_radices("fft", 1000, tg.vec2f)) == 1000
+    for n in range(1, 5000, 7):
+        radices = fourier._row_radices("ifft", n, tg.vec2f)
+        if radices:
+            assert math.prod(radices) == n
+            assert not any(n // radices[end] % 4 for end in (0, -1))
+            assert fourier._row_threads(radices) <= 512
+    assert not fourier._row_radices("rfft", 1000, tg.float32)
+    assert not fourier._row_radices("fft", 1000, tg.vec2d)
 
 
 FUNCTIONS = {

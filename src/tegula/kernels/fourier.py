@@ -31,6 +31,9 @@ thread."""
 LONG_THREADS, LONG_PER_THREAD = 256, 32
 """On GPUs the number of threads with ELEMENTS_PER_THREAD elements each above which threads hold more elements of rows
 whose length is a power of two, and the number of these elements: a stage less, and more blocks are resident."""
+ROW_LENGTHS, ROW_STAGES, MAX_ROW_RADIX, SECTOR_ELEMENTS = range(513, 1537), 4, 12, 4
+"""On GPUs the lengths of rows whose threads load and store the elements of their butterflies, unless they are powers of
+two; the number of stages and the maximum radix; the number of elements in the 32 bytes that memory transfers."""
 MIN_THREADS, MAX_THREADS = 32, 512
 """On GPUs the minimum number of threads per block, of which blocks have a multiple, and the maximum."""
 
@@ -171,13 +174,21 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
     transforms."""
     *outer, row_length = source.shape
     *batch, row_count = outer or [1]
+    is_recorded = getattr(out, "requires_grad", False)
+    radices = () if source.device.is_cpu or is_recorded else _row_radices(function, n, source.dtype)
+    argument = x if tg.launch_key(x) is not None else source
+    if radices:
+        kernel, threads = _row_kernel(function, radices, source.ndim), _row_threads(radices)
+        grid = (*batch, row_count)
+        tg.launch_tiled(kernel, grid, [argument], [out], block_dim=threads, device=source.device)
+        return
     if source.device.is_cpu:
         rows, threads = _rows_and_cpu_threads(n, row_count, math.prod(batch), source.dtype)
     else:
         rows, threads = _rows_and_threads(function, n, row_count, source.dtype)
     alone = source.dtype == tg.vec2f and threads <= LONG_THREADS
-    is_whole = source.device.is_cpu and row_count % rows == 0
-    in_lanes = is_whole and rows == threads and not getattr(out, "requires_grad", False)
+    is_whole = row_count % rows == 0
+    in_lanes = source.device.is_cpu and is_whole and rows == threads and not is_recorded
     steps = LANE_STEPS if in_lanes and function in LANE_STEPS else STEPS
     kernel = _kernel(
         steps[function],
@@ -192,7 +203,6 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
         is_whole,
     )
     grid = (*batch, -(-row_count // rows))
-    argument = x if tg.launch_key(x) is not None else source
     tg.launch_tiled(kernel, grid, [argument], [out], block_dim=threads, device=source.device)
 
 
@@ -229,6 +239,40 @@ def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tupl
     return rows, round(threads / MIN_THREADS) * MIN_THREADS
 
 
+def _row_radices(function: str, n: int, dtype: Any) -> tuple[int, ...]:
+    """The radices of transforms on GPUs whose threads load and store the elements of their butterflies: of long rows
+    that tiles do not distribute over threads evenly. The inputs and the results of a transform begin at multiples of 32
+    bytes. Empty for other rows."""
+    is_power = n & (n - 1) == 0
+    if function not in ("fft", "ifft") or dtype != tg.vec2f or is_power or n not in ROW_LENGTHS:
+        return ()
+    candidates = [
+        x
+        for x in _factorisations(n, ROW_STAGES)
+        if n // x[0] % SECTOR_ELEMENTS == 0 == n // x[-1] % SECTOR_ELEMENTS
+    ]
+    candidates = [x for x in candidates if _row_threads(x) <= MAX_THREADS]
+    return min(candidates, key=lambda x: (sum(x), _row_threads(x), x[0], x[-1], -x[1]), default=())
+
+
+@cache
+def _factorisations(n: int, stages: int) -> tuple[tuple[int, ...], ...]:
+    """The factorisations of n in so many factors from 2 to MAX_ROW_RADIX, in all orders."""
+    if stages == 1:
+        return ((n,),) if 2 <= n <= MAX_ROW_RADIX else ()
+    return tuple(
+        (r, *rest)
+        for r in range(2, MAX_ROW_RADIX + 1)
+        if n % r == 0
+        for rest in _factorisations(n // r, stages - 1)
+    )
+
+
+def _row_threads(radices: tuple[int, ...]) -> int:
+    """The number of threads of a block that transforms a row: whole warps, with one butterfly of each stage each."""
+    return -(-math.prod(radices) // min(radices) // MIN_THREADS) * MIN_THREADS
+
+
 def _padded_length(n: int) -> int:
     """The approximate length of the transforms by which `tile_fft` computes a transform of length n: above 2 n if n has
     a prime factor that is no radix."""
@@ -246,6 +290,22 @@ def _elements_per_thread(n: int) -> int:
     return next(
         (r for r in range(2, ELEMENTS_PER_THREAD + 1) if r >= min_radix and n % r == 0), ELEMENTS_PER_THREAD
     )
+
+
+@cache
+def _row_kernel(function: str, radices: tuple[int, ...], ndim: int) -> Any:
+    """The kernel whose blocks transform a row each, by stages with these radices."""
+    indices = ", ".join(f"b{k}" for k in range(ndim - 1))
+    rows = f"x[{indices}], out[{indices}]" if indices else "x, out"
+    inverse, scale = function == "ifft", 1.0 / math.prod(radices) if function == "ifft" else 1.0
+    names: dict[str, Any] = {"tg": tg, "radices": radices, "inverse": inverse, "scale": scale}
+    text = (
+        f"def {function}(x: tg.array{ndim}d[tg.vec2f], out: tg.array{ndim}d[tg.vec2f]):\n"
+        f"    {indices or 'b0'} = tg.tid()\n"
+        f"    tg._tile_row_transform({rows}, radices, inverse, scale)\n"
+    )
+    exec(compile(text, f"<the kernel of {function}>", "exec"), names)
+    return tg.kernel(source=text)(names[function])
 
 
 @cache

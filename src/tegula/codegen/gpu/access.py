@@ -236,7 +236,7 @@ def _scalars_per_access(s: GpuState, op: TileAccess, layout: Layout, array: Arra
 def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDescriptor, width: int) -> str:
     """Whether the tile is in bounds and aligned for accesses of `width` scalars: a uniform i1, or "true"."""
     ok = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
-    if width > 1:
+    if width > 1 and not _has_aligned_elements(s, op, width * scalar_of(array.dtype).bits // 8):
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
         misalignment = s.code.emit(f"and i64 {address}, {width * scalar_of(array.dtype).bits // 8 - 1}")
         ok = _and(s, ok, s.code.emit(f"icmp eq i64 {misalignment}, 0"))
@@ -244,6 +244,14 @@ def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDesc
         # Blocks that share a warp branch together. ptxas emits code twice if threads of a warp may be apart.
         ok = s.code.emit(f"call i1 @llvm.nvvm.vote.all.sync(i32 -1, i1 {ok})")
     return ok
+
+
+def _has_aligned_elements(s: GpuState, op: TileLoad | TileStore, size: int) -> bool:
+    """Whether the address of each element of an array is a multiple of `size` bytes."""
+    array = array_root(op.array)
+    access = s.kernel.access[s.kernel.params.index(array)] if array in s.kernel.params else None
+    is_aligned = access is not None and access.contiguous and access.align % size == 0
+    return is_aligned and element_bytes(s.arrays[array].dtype) % size == 0
 
 
 def _first_registers(layout: Layout, width: int) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import count
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -89,8 +89,13 @@ def stages(n: int, elements: int = MAX_RADIX, in_lanes: bool = False) -> tuple[t
     """The stages of a transform by threads that hold `elements` elements each, or of transforms whose rows are lanes:
     the radix r, the number m of butterflies per subsequence, and the number s of interleaved subsequences, with
     r * m * s = n."""
-    result, subsequences = list[tuple[int, int, int]](), 1
-    for r in radices_in_lanes(n) if in_lanes else radices_of_threads(n, elements):
+    return stages_of(radices_in_lanes(n) if in_lanes else radices_of_threads(n, elements))
+
+
+def stages_of(radices: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+    """The stages of a transform with these radices."""
+    n, result, subsequences = prod(radices), list[tuple[int, int, int]](), 1
+    for r in radices:
         result.append((r, n // subsequences // r, subsequences))
         subsequences *= r
     return tuple(result)
@@ -187,5 +192,6 @@ __all__ = [
     "radices",
     "roots",
     "stages",
+    "stages_of",
     "twiddles",
 ]
