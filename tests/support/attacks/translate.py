@@ -63,7 +63,7 @@ def _truncating_divide(a: int, b: int) -> int:
 
 
 def _remainder(a: int, b: int) -> int:
-    return a % b if b else 0
+    return a - _truncating_divide(a, b) * b if b else 0
 
 
 def _shift_left(a: int, b: int) -> int:
