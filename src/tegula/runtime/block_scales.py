@@ -46,8 +46,9 @@ def _costs(kernel: Kernel, specialisation: Specialisation) -> BlockCosts:
             return costs
     from tegula.runtime.compile import trace
 
-    traced = trace(kernel, specialisation.types, specialisation.launch, specialisation.access)
-    cached.append((traced.captured, _costs_of(traced, specialisation.device.ordinal)))
+    device = specialisation.device
+    traced = trace(kernel, specialisation.types, specialisation.launch, specialisation.access, device)
+    cached.append((traced.captured, _costs_of(traced, device.ordinal)))
     return cached[-1][1]
 
 

@@ -117,9 +117,16 @@ class Compiled:
 
 
 def trace(
-    definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
+    definition: KernelDef,
+    types: Sequence[Type],
+    launch: LaunchClass,
+    access: Sequence[AccessClass | None],
+    device: Device | None = None,
 ) -> Kernel:
-    """The kernel's IR for these types. LaunchError for a block size that does not match the roles."""
+    """The kernel's IR for these types. `device`: the device whose program alone is traced; None for the programs of all
+    devices. LaunchError for a block size that does not match the roles."""
+    if device is not None:
+        launch = replace(launch, on_gpu=device.is_cuda)
     kernel = definition.trace(types, launch, access, library())
     roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
     if roles is None:
@@ -148,8 +155,7 @@ def compile_kernel(
     """The kernel compiled for the types and launch class, from the disk cache if present: a Compiled, or for a CUDA
     device a CudaCompiled. `blocks`: the number of blocks of the launch, None for many; on CPUs kernels have another
     form for few blocks."""
-    launch = replace(launch, on_gpu=device.is_cuda)
-    kernel = trace(definition, types, launch, access)
+    kernel = trace(definition, types, launch, access, device)
     debug = config.mode == "debug"
     if device.is_cuda:
         from tegula.runtime.cuda.compile import compile_for_device

@@ -132,7 +132,7 @@ def _arguments(kernel: Kernel, specialised: Specialisation) -> list[str]:
 
 def inspect(kernel: Kernel, specialised: Specialisation) -> Inspection | CudaInspection:
     """Recompile a form up to LLVM IR, and record the IR after each pass."""
-    ir = trace(kernel, specialised.types, specialised.launch, specialised.access)
+    ir = trace(kernel, specialised.types, specialised.launch, specialised.access, specialised.device)
     stages = {SOURCE: print_kernel(ir)}
 
     def record_stage(name: str, kernel: KernelIR) -> None:

@@ -58,7 +58,8 @@ class Request:
         requested = with_scale(
             candidate.kernel, requested_specialisation(candidate.kernel, launch, self.arguments)
         )
-        return trace(candidate.kernel, requested.types, requested.launch, requested.access), requested.device
+        device = requested.device
+        return trace(candidate.kernel, requested.types, requested.launch, requested.access, device), device
 
     def run(self, candidate: Candidate) -> None:
         """Launch a candidate with the arguments of the request."""

@@ -8,6 +8,7 @@ from math import ceil, prod
 
 from tegula.codegen.blocks_in_lanes.differences import Differences
 from tegula.ir import Kernel, LoopLike, Op, Region
+from tegula.ops.array import ArrayLoad, ArrayStore
 from tegula.ops.control import For
 from tegula.ops.linear import TileMatmul
 from tegula.ops.scalar import Select
@@ -141,6 +142,9 @@ def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int
     if isinstance(op, TileGather) and differences.differs(op.index):
         return OP_OVERHEAD + 3 * prod(shape)
     registers = ceil(lanes / _width(op, vector_bytes))
+    if not shape and not isinstance(op, ArrayLoad | ArrayStore):
+        # The numbers of all blocks stay in registers.
+        return registers / lanes
     select_factor = (
         SELECT_FRACTION
         if isinstance(op, TileMap) and any(isinstance(x, Select) for x in op.function.ops)

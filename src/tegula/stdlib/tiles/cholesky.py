@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 
@@ -73,24 +74,26 @@ def lower_in_blocks(a):
     n, one, zero = a.shape[0], type(a[0, 0])(1.0), type(a[0, 0])(0.0)
     factor = tg.tile_zeros(shape=(n, n), dtype=type(zero))
     for j in range(0, n, BLOCK):
-        corner = ()
+        corner: Any = ()
         for r in tg.static(range(BLOCK)):
-            row = ()
+            row: Any = ()
             for c in tg.static(range(r + 1)):
                 row = (*row, a[j + r, j + c])
             corner = (*corner, row)
         for k in range(j):
             column = factor[j, k], factor[j + 1, k], factor[j + 2, k], factor[j + 3, k]
-            updated_corner = ()
+            updated_corner: Any = ()
             for r in tg.static(range(BLOCK)):
-                updated_row = ()
+                updated_row: Any = ()
                 for c in tg.static(range(r + 1)):
                     updated_row = (*updated_row, corner[r][c] - column[r] * column[c])
                 updated_corner = (*updated_corner, updated_row)
             corner = updated_corner
-        diagonal, inverses = (), ()
+        diagonal: Any = ()
+        inverses: Any = ()
         for r in tg.static(range(BLOCK)):
-            row, d = (), corner[r][r]
+            row: Any = ()
+            d = corner[r][r]
             for c in tg.static(range(r)):
                 element = corner[r][c]
                 for s in tg.static(range(c)):
@@ -102,20 +105,21 @@ def lower_in_blocks(a):
             for c in tg.static(range(r + 1)):
                 factor[j + r, j + c] = diagonal[r][c]
         for i in range(j + BLOCK, n, ROWS_OF_BLOCK):
-            block = ()
+            block: Any = ()
             for r in tg.static(range(ROWS_OF_BLOCK)):
                 block = (*block, (a[i + r, j], a[i + r, j + 1], a[i + r, j + 2], a[i + r, j + 3]))
             for k in range(j):
                 right = factor[j, k], factor[j + 1, k], factor[j + 2, k], factor[j + 3, k]
-                updated_block = ()
+                updated_block: Any = ()
                 for r in tg.static(range(ROWS_OF_BLOCK)):
-                    below, updated = factor[i + r, k], ()
+                    below = factor[i + r, k]
+                    updated: Any = ()
                     for c in tg.static(range(BLOCK)):
                         updated = (*updated, block[r][c] - below * right[c])
                     updated_block = (*updated_block, updated)
                 block = updated_block
             for r in tg.static(range(ROWS_OF_BLOCK)):
-                solved = ()
+                solved: Any = ()
                 for c in tg.static(range(BLOCK)):
                     x = block[r][c]
                     for s in tg.static(range(c)):

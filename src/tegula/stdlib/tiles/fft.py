@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -82,7 +82,7 @@ def _tile_dft(x: Tile[Complex, *S], inverse: Flag, alone: Flag) -> Tile[Complex,
     """The unnormalised transform along the last dimension; `inverse`: the inverse; `alone`: whether the kernel has no
     other transform, so that its registers hold the elements and the twiddle factors of one transform."""
     shape = x.shape
-    n, size = tg.static(shape[-1]), tg.static(prod(shape))
+    n, size = tg.static(row_length(shape)), tg.static(prod(shape))
     return tg.tile_reshape(tg._tile_row_dft(tg.tile_reshape(x, (size,)), n, inverse, alone), shape)
 
 
@@ -363,6 +363,12 @@ def row_with_length(x, length):
 def holds_elements(group: int, partial: bool) -> bool:
     """Whether a group has the threads of whole warps, which hold the elements of a row in registers on GPUs."""
     return not partial and group % WARP == 0
+
+
+def row_length(shape: Sequence[int]) -> int:
+    """The number of elements of a row. OutOfRange if there is no transform of this length."""
+    transform_length(shape[-1])
+    return shape[-1]
 
 
 def transform_length(n: int, alignment: int = 1) -> int:
