@@ -34,6 +34,7 @@ from tegula.types import (
     float16,
     float32,
     float64,
+    is_element,
     scalar_of,
     uint32,
 )
@@ -684,18 +685,21 @@ def _inserted(
 
 def _composed(code: Code, op: VecMake | VecSplat, operands: Sequence[Components], width: int) -> Components:
     """Lower an op that makes a vector or matrix of its components."""
-    n = components(op.result.type)  # type: ignore[arg-type]
+    assert is_element(op.result.type)
+    n = components(op.result.type)
     parts = tuple(x for xs in operands for x in xs) if isinstance(op, VecMake) else operands[0] * n
     return _keep_packed(code, op, parts) if width == 1 and code.packs else parts
 
 
 def _converted(code: Code, op: Cast, operands: Sequence[Components], width: int) -> Components:
-    source = scalar_of(op.x.type)  # type: ignore[arg-type]
+    assert is_element(op.x.type)
+    source = scalar_of(op.x.type)
     return tuple(convert(code, x, source, op.to, width) for x in operands[0])
 
 
 def _read_as(code: Code, op: Bitcast, operands: Sequence[Components], width: int) -> Components:
-    source, to = scalar_of(op.x.type), scalar_of(op.to)  # type: ignore[arg-type]
+    assert is_element(op.x.type)
+    source, to = scalar_of(op.x.type), scalar_of(op.to)
     return bitcasts(code, operands[0], source, to, width)
 
 

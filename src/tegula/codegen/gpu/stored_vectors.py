@@ -217,7 +217,8 @@ def _array(s: GpuState, vector: Value) -> View:
 
 def _element(s: GpuState, array: View, index: Value, otherwise: int) -> str:
     """The address of the component at an index, or at `otherwise` for an index out of bounds."""
-    source: DType = index.type  # type: ignore[assignment]
+    source = index.type
+    assert isinstance(source, DType)
     t = uint64 if source.bits == 64 else uint32
     position = convert(s.code, s.scalar(index), source, int64 if source.bits == 64 else int32, 1)
     limit = constant(t, array.shape[0] - 1)
