@@ -230,14 +230,14 @@ def case_of(cls: type[Any], types: list[DType], attrs: dict[str, Any]) -> Case:
 
 
 def elementwise_cases() -> Iterator[Case]:
-    attrs = {
+    attrs: dict[type[Any], list[dict[str, Any]]] = {
         S.Cmp: [{"pred": p} for p in S.COMPARISONS],
         S.Classify: [{"test": t} for t in ("isnan", "isinf", "isfinite")],
     }
     for cls in REGISTRY.values():
         if issubclass(cls, Elementwise) and cls is not S.FastExp2:
             for dtype in filter(cls.takes, DTYPES.values()):
-                for a in attrs.get(cls, [{}]):  # type: ignore[call-overload]
+                for a in attrs.get(cls, [{}]):
                     yield case_of(cls, [dtype] * len(cls.signature.operands), a)
     for dtype in DTYPES.values():
         yield case_of(S.Select, [bool_, dtype, dtype], {})
