@@ -108,38 +108,27 @@ def rows_of_warps(x, n, inverse, alone):
     """On CPUs threads are lanes of vectors, whatever their number is."""
     if tg._on_gpu():
         return tg._tile_dft_in_warps(x, n, inverse, alone)
+    elif tg.static(x.shape[0] // n % VECTOR_LANES == 0):
+        return tg._tile_dft_in_lanes(x, n, inverse)
     else:
-        return tg._tile_dft_in_vectors(x, n, inverse)
-
-
-@_tile_row_dft.program(when=lambda n: is_smooth(n))
-def stockham_of_present_threads(x, n, inverse):
-    return tg._tile_stockham(x, n, 1, inverse, False, False)
+        return tg._tile_dft_of_threads(x, n, inverse, True)
 
 
 @_tile_row_dft.program
-def bluestein_of_present_threads(x, n, inverse):
-    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, False)
+def rows_of_present_threads(x, n, inverse):
+    return tg._tile_dft_of_threads(x, n, inverse, False)
 
 
 @cooperative
-def _tile_dft_in_vectors(x: Tile[Complex, N], n: constexpr[int], inverse: Flag) -> Tile[Complex, N]:
-    """The transforms of all rows of n elements on a CPU, in vectors of any number of threads."""
-
-
-@_tile_dft_in_vectors.program(when=lambda N, n: N // n % VECTOR_LANES == 0)
-def rows_of_vectors(x, n, inverse):
-    return tg._tile_dft_in_lanes(x, n, inverse)
-
-
-@_tile_dft_in_vectors.program(when=lambda n: is_smooth(n))
-def stockham_in_vectors(x, n, inverse):
-    return tg._tile_stockham(x, n, 1, inverse, False, True)
-
-
-@_tile_dft_in_vectors.program
-def bluestein_in_vectors(x, n, inverse):
-    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, True)
+def _tile_dft_of_threads(
+    x: Tile[Complex, N], n: constexpr[int], inverse: Flag, in_vectors: Flag
+) -> Tile[Complex, N]:
+    """The transforms of all rows of n elements, all of whose stages begin and end in memory; `in_vectors` as in
+    `_tile_stockham`."""
+    if tg.static(is_smooth(n)):
+        return tg._tile_stockham(x, n, 1, inverse, False, in_vectors)
+    else:
+        return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, in_vectors)
 
 
 @cooperative
