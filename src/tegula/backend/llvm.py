@@ -76,9 +76,7 @@ def _optimise(module: Any, target: CpuTarget) -> None:
 def _simplify_functions(module: Any, builder: Any) -> None:
     """Inline the functions that must be inlined, run the passes of the builder's level between inlining and
     vectorisation, and remove unused declarations."""
-    with _disposed(llvm.create_new_module_pass_manager()) as inline:
-        inline.add_always_inliner_pass()
-        inline.run(module, builder)
+    _inline_functions(module, builder)
     with _disposed(builder.getFunctionPassManager()) as passes:
         for function in module.functions:
             if not function.is_declaration:
@@ -86,6 +84,13 @@ def _simplify_functions(module: Any, builder: Any) -> None:
     with _disposed(llvm.create_new_module_pass_manager()) as strip:
         strip.add_global_dead_code_eliminate_pass()
         strip.run(module, builder)
+
+
+def _inline_functions(module: Any, builder: Any) -> None:
+    """Inline the functions that must be inlined."""
+    with _disposed(llvm.create_new_module_pass_manager()) as passes:
+        passes.add_always_inliner_pass()
+        passes.run(module, builder)
 
 
 def _pass_builder(machine: Any, speed_level: int) -> Any:
@@ -118,6 +123,8 @@ def _prepare_module(ir_text: str, target: CpuTarget, complete: bool) -> Any:
     module = _parse_module(ir_text, target, context)
     if target.optimised:
         _optimise(module, target)
+    elif " alwaysinline " in ir_text:
+        _inline_functions(module, _pass_builder(_machine(target), speed_level=1))
     called = [f.name for f in module.functions if f.is_declaration]
     if SWITCHES.intersection(called):
         module.link_in(_parse_module(switch_text(target.is_x86), target, context))
