@@ -31,13 +31,7 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
     Source:
         BLAS trsm.
     """
-    n = l.shape[0]
-    z = tg.tile_reshape(y, (n, -1))
-    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
-    for k in range(n):
-        row, column = tg.tile_reshape(z[k, :] / l[k, k], (1, -1)), tg.tile_reshape(l[:, k], (n, 1))
-        z = tg.where(rows > k, z - column * row, tg.where(rows == k, row, z))
-    return tg.tile_reshape(z, y.shape)
+    return tg.tile_reshape(tg._tile_substitute(l, tg.tile_reshape(y, (l.shape[0], -1)), False), y.shape)
 
 
 @tile_lower_solve.vjp(keep=("l", "result"))

@@ -7,11 +7,11 @@ from math import nan
 
 import numpy as np
 
-from tegula.declaration import Refused, Sample, cooperative
+from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import WARP, fits_warp
-from tegula.types import bool_, int32
+from tegula.stdlib.tiles.warps import WARP, fits_lanes, fits_warp
+from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
 
@@ -79,8 +79,53 @@ def _tile_lu_of_rows(a: Tile[Real, N, M]) -> tuple[Tile[Real, N, M], Tile[int32,
     return a, piv
 
 
+@tile_lu.program(when=lambda N, group, partial: fits_lanes(N, group, partial))
+def in_lanes(a):
+    if tg._on_gpu():
+        return tg._tile_lu_in_lanes(a)
+    else:
+        return tg._tile_lu_without_exchanges(a)
+
+
 @tile_lu.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
 def by_one_warp(a):
+    return tg._tile_lu_without_exchanges(a)
+
+
+@cooperative
+def _tile_lu_in_lanes(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
+    """As `_tile_lu_without_exchanges`, with a row in each lane of a warp. `position` holds the current position of a
+    lane's row in the permuted matrix. Lanes beyond the matrix hold rows of zeros that are never free, so that all sizes
+    have the same steps."""
+    n, lane = a.shape[0], tg.group_lane()
+    row = tg.tile_local(a, (WARP, 1))
+    zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
+    factors = tg.tile_empty(shape=(WARP, n), dtype=type(zero), storage="shared")
+    position, piv, free = lane, lane, lane < n
+    for k in tg.unrolled(n):
+        column = row[0, k]
+        bits = tg._tile_magnitude_bits(column)
+        magnitude = tg.where(free, bits, type(bits)(0))
+        is_largest = magnitude == tg.lane_max(magnitude)
+        packed_pivot = tg.lane_min(tg.where(is_largest, position * WARP + lane, WARP * WARP))
+        p, pivot_position = packed_pivot & (WARP - 1), packed_pivot >> tg.static(WARP.bit_length() - 1)
+        is_pivot = lane == p
+        free = free & ~is_pivot
+        pivot = tg.lane_shuffle(column, p)
+        factor = column / tg.where(pivot == zero, one, pivot)
+        row[0, k] = tg.where(free, factor, column)
+        for c in tg.unrolled(n):
+            if c > k:
+                row[0, c] = tg.where(free, row[0, c] - factor * tg.lane_shuffle(row[0, c], p), row[0, c])
+        position = tg.where(is_pivot, k, tg.where(position == k, pivot_position, position))
+        piv = tg.where(lane == k, pivot_position, piv)
+    for c in tg.unrolled(n):
+        factors[position, c] = row[0, c]
+    return factors[:n, :], tg.tile_from_local(tg.vector(piv, length=1), (WARP,), (n,))
+
+
+@cooperative
+def _tile_lu_without_exchanges(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
     """Rows stay in their lanes: `position` holds the current position of each row in the permuted matrix, `order` the
     row at each final position, and `free` whether a row has not been a pivot row."""
     n = a.shape[0]
@@ -116,6 +161,17 @@ def _tile_free_pivot(
     magnitude = tg.where(free, bits, type(bits[0])(0))
     largest = free & (magnitude == tg.tile_max(magnitude)[0])
     return tg.tile_min(tg.where(largest, position * WARP + tg.tile_arange(n, dtype=int), WARP * WARP))
+
+
+@part
+def _tile_magnitude_bits(x: float32):
+    """Magnitudes as positive integers in the same order. NaNs are equal, and above infinity."""
+    return tg.min(tg.bitcast(x, uint32) | uint32(1 << 31), uint32(0xFF800001))
+
+
+@part
+def _tile_magnitude_bits(x: float64):
+    return tg.min(tg.bitcast(x, uint64) | uint64(1 << 63), uint64(0xFFF0000000000001))
 
 
 @cooperative

@@ -12,8 +12,8 @@ from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import is_padded, well_pivoted
-from tegula.stdlib.tiles.warps import WARP, fits_warp
-from tegula.types import float32, float64, int32, uint32, uint64
+from tegula.stdlib.tiles.warps import WARP, fits_lanes, fits_warp
+from tegula.types import int32
 
 N, M, R = Extent("N"), Extent("M"), Extent("R", optional=True)
 
@@ -23,11 +23,6 @@ SMALL, SCALE = 2.0**-60, 2.0**64
 
 STEPS = 8
 """The number of steps of an elimination that share their code. More steps take less code, but longer to run."""
-
-
-def fits_lanes(n: int, group: int, partial: bool) -> bool:
-    """Whether each lane of a warp holds a row. Smaller matrices share warps."""
-    return group == WARP and WARP // 2 < n <= WARP and not partial
 
 
 @cooperative
@@ -219,17 +214,6 @@ def in_lanes(a, z):
 def _tile_scale_of_pivot(pivot):
     """A power of two with which the inverse of a pivot does not overflow."""
     return tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
-
-
-@part
-def _tile_magnitude_bits(x: float32):
-    """Magnitudes as positive integers in the same order, NaN last."""
-    return tg.bitcast(x, uint32) | uint32(1 << 31)
-
-
-@part
-def _tile_magnitude_bits(x: float64):
-    return tg.bitcast(x, uint64) | uint64(1 << 63)
 
 
 @tile_solve.vjp(keep=("a", "result"))

@@ -32,14 +32,7 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
     Source:
         BLAS trsm.
     """
-    n = u.shape[0]
-    x = tg.tile_reshape(z, (n, -1))
-    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
-    for step in range(n):
-        k = n - 1 - step
-        row, column = tg.tile_reshape(x[k, :] / u[k, k], (1, -1)), tg.tile_reshape(u[:, k], (n, 1))
-        x = tg.where(rows < k, x - column * row, tg.where(rows == k, row, x))
-    return tg.tile_reshape(x, z.shape)
+    return tg.tile_reshape(tg._tile_substitute(u, tg.tile_reshape(z, (u.shape[0], -1)), True), z.shape)
 
 
 @tile_upper_solve.vjp(keep=("u", "result"))

@@ -1,0 +1,81 @@
+"""Substitution: the solution of linear equations with a triangular matrix, row after row."""
+
+from __future__ import annotations
+
+from tegula.declaration import cooperative
+from tegula.signature import Extent, Real, Tile, constexpr
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.warps import WARP, fits_lanes
+
+N, M = Extent("N"), Extent("M")
+
+
+@cooperative
+def _tile_substitute(t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]) -> Tile[Real, N, M]:
+    """x with t @ x = z for a lower triangular matrix, or for an upper one."""
+    n = t.shape[0]
+    rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
+    for step in range(n):
+        k = n - 1 - step if upper else step
+        row, column = tg.tile_reshape(z[k, :] / t[k, k], (1, -1)), tg.tile_reshape(t[:, k], (n, 1))
+        remaining = rows < k if upper else rows > k
+        z = tg.where(remaining, z - column * row, tg.where(rows == k, row, z))
+    return z
+
+
+@_tile_substitute.program(
+    when=lambda N, M, group, partial: fits_lanes(N, group, partial) and 2 * M <= N,
+)
+def with_inverses(t, z, upper):
+    if tg._on_gpu():
+        return tg._tile_substitute_in_lanes(t, z, upper)
+    else:
+        return tg._tile_substitute_with_inverses(t, z, upper)
+
+
+@cooperative
+def _tile_substitute_with_inverses(
+    t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]
+) -> Tile[Real, N, M]:
+    """Substitution with the inverse of each pivot, which is computed once."""
+    n = t.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    rows = tg.tile_reshape(index, (n, 1))
+    pivots = tg.tile_reshape(t, (n * n,))[index * (n + 1)]
+    scales = tg._tile_scale_of_pivot(pivots)
+    inverses = type(t[0, 0])(1.0) / (pivots * scales)
+    z = z * tg.tile_reshape(scales, (n, 1))
+    for step in range(n):
+        k = n - 1 - step if upper else step
+        row, column = (
+            tg.tile_reshape(z[k, :] * inverses[k], (1, -1)),
+            tg.tile_reshape(t[:, k] * scales, (n, 1)),
+        )
+        z = tg.where(rows < k if upper else rows > k, z - column * row, z)
+    return z * tg.tile_reshape(inverses, (n, 1))
+
+
+@cooperative
+def _tile_substitute_in_lanes(
+    t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]
+) -> Tile[Real, N, M]:
+    """As `_tile_substitute_with_inverses`, with a row in each lane of a warp, which computes the inverse of its own
+    pivot."""
+    n, columns, lane = t.shape[0], z.shape[1], tg.group_lane()
+    row, x = tg.tile_local(t, (WARP, 1)), tg.tile_local(z, (WARP, 1))
+    pivot = row[0, 0]
+    for k in tg.unrolled(n):
+        pivot = tg.where(lane == k, row[0, k], pivot)
+    scale = tg._tile_scale_of_pivot(pivot)
+    inverse = type(pivot)(1.0) / (pivot * scale)
+    for c in tg.unrolled(columns):
+        x[0, c] = x[0, c] * scale
+    for step in tg.unrolled(n):
+        k = n - 1 - step if upper else step
+        remains, factor = lane < k if upper else lane > k, row[0, k] * scale
+        for c in tg.unrolled(columns):
+            solution = tg.lane_shuffle(x[0, c] * inverse, k)
+            x[0, c] = tg.where(remains, x[0, c] - factor * solution, x[0, c])
+    for c in tg.unrolled(columns):
+        x[0, c] = x[0, c] * inverse
+    return tg.tile_from_local(x, (WARP, 1), (n, columns))

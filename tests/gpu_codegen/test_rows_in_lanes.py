@@ -1,0 +1,117 @@
+"""Linear algebra with a row of a matrix in each lane of a warp, run by the model of the instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import assemble, lower_to_llvm
+from simt import run_together
+
+import tegula as tg
+
+WARP = 32
+
+
+def factors(n: int) -> Any:
+    @tg.kernel
+    def kernel(a, lu, piv):
+        i = tg.tid()
+        result, exchanges = tg.tile_lu(tg.tile_load(a[i], shape=(n, n)))
+        tg.tile_store(lu[i], result)
+        tg.tile_store(piv[i], exchanges)
+
+    return kernel
+
+
+def matrices(n: int, dtype: Any) -> np.ndarray:
+    """A random matrix, and matrices with equal candidates for a pivot, a column of zeros, an infinite element, and NaNs
+    of different bits."""
+    a = np.random.default_rng(n).standard_normal((5, n, n)).astype(dtype)
+    a[1] = np.round(a[1])
+    a[2, :, 3] = 0
+    a[3, 5, 4] = np.inf
+    a[4, [2, 7], 0] = np.nan, -np.nan
+    return a
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(17, np.float32), pytest.param(24, np.float64, marks=pytest.mark.slow(every=1))]
+)
+def test_factors_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(n: int, dtype: Any) -> None:
+    a = matrices(n, dtype)
+    on_cpu, on_gpu = (
+        [tg.array(a), tg.zeros(a.shape, dtype=a.dtype), tg.zeros(a.shape[:2], dtype=int)] for _ in range(2)
+    )
+    kernel = factors(n)
+    tg.launch_tiled(kernel, (len(a),), on_cpu, block_dim=WARP)
+    run_together(lower_to_llvm(kernel, on_gpu, (len(a),), WARP), kernel, on_gpu, (len(a), WARP), len(a))
+    for computed, expected in zip(on_gpu, on_cpu, strict=True):
+        np.testing.assert_array_equal(computed.numpy(), expected.numpy())
+
+
+def triangular_solutions(n: int, columns: int) -> Any:
+    @tg.kernel
+    def kernel(a, y, lower, upper):
+        i = tg.tid()
+        matrix, right = tg.tile_load(a[i], shape=(n, n)), tg.tile_load(y[i], shape=(n, columns))
+        tg.tile_store(lower[i], tg.tile_lower_solve(matrix, right))
+        tg.tile_store(upper[i], tg.tile_upper_solve(matrix, right))
+
+    return kernel
+
+
+def substituted(a: np.ndarray, y: np.ndarray, order: Sequence[int]) -> np.ndarray:
+    """The solution with the triangle of the rows that come before in an order of rows."""
+    a, x = a.astype(np.longdouble), y.astype(np.longdouble)
+    for step, k in enumerate(order):
+        x[:, k] /= a[:, k, k, None]
+        rest = list(order[step + 1 :])
+        x[:, rest] -= a[:, rest, k, None] * x[:, k, None]
+    return x
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("n", "columns", "dtype"),
+    [(17, 1, np.float32), pytest.param(24, 3, np.float64, marks=pytest.mark.slow(every=1))],
+)
+def test_triangular_solutions_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(
+    n: int, columns: int, dtype: Any
+) -> None:
+    """The inverse of a pivot overflows if the pivot is subnormal; a pivot of 0 divides as IEEE 754 says."""
+    rng = np.random.default_rng(n)
+    a = (rng.standard_normal((4, n, n)) / n + 2 * np.eye(n)).astype(dtype)
+    y = rng.standard_normal((4, n, columns)).astype(dtype)
+    tiny, zero = np.finfo(dtype).smallest_subnormal, 0
+    a[1, 5, 5], y[1] = 3 * tiny, y[1] * np.finfo(dtype).tiny
+    a[2, 6, 6] = zero
+    a[3, 7, 7] = np.inf
+    on_cpu, on_gpu = (
+        [tg.array(a), tg.array(y), *(tg.zeros(y.shape, dtype=y.dtype) for _ in range(2))] for _ in range(2)
+    )
+    kernel = triangular_solutions(n, columns)
+    tg.launch_tiled(kernel, (len(a),), on_cpu, block_dim=WARP)
+    run_together(lower_to_llvm(kernel, on_gpu, (len(a),), WARP), kernel, on_gpu, (len(a), WARP), len(a))
+    for computed, expected, order in zip(
+        on_gpu[2:], on_cpu[2:], (range(n), range(n - 1, -1, -1)), strict=True
+    ):
+        np.testing.assert_array_equal(computed.numpy(), expected.numpy())
+        x = computed.numpy()
+        np.testing.assert_allclose(x[:2], substituted(a[:2], y[:2], order), rtol=1e-4)
+        assert np.isinf(x[2, 6]).all() and (x[3, 7] == 0).all()
+
+
+@pytest.mark.slow(every=1)
+def test_lanes_without_a_row_take_no_registers() -> None:
+    """Up to 8 bytes for the address and the mask of lanes without a row."""
+    registers = {}
+    for n in (24, 31, 32):
+        args = [tg.zeros((8, n, n)), tg.zeros((8, n, n)), tg.zeros((8, n), dtype=int)]
+        cubin = assemble(lower_to_llvm(factors(n), args, (8,), WARP))[1]
+        assert not cubin.spill_bytes
+        registers[n] = cubin.registers
+    assert registers[24] <= 80 and registers[31] <= 88 and registers[32] <= 64, registers
