@@ -10,13 +10,13 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from shutil import which
 
+from tegula.backend.pressure import Pressure, register_pressure
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 
@@ -31,10 +31,11 @@ REGISTER_STEP = 8
 """The step in which the hardware allocates registers of a thread."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
-SURE_FRACTION, LIKELY_FRACTION, POSSIBLE_FRACTION = 0.95, 0.8, 0.7
-"""Parts of the registers that ptxas chooses without a limit. Of decompositions and transforms that were assembled with
-at least `LIKELY_FRACTION` of their registers 12 of 16 did not spill, with `SURE_FRACTION` all; with `POSSIBLE_FRACTION`
-some did not; with less than 0.7 all spilled. Of the compile report one kernel spills nothing with 0.69."""
+LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
+"""The minimum parts of the registers that ptxas chooses without a limit: below `LIKELY_FRACTION` more than one further
+CTA is not tried, below `POSSIBLE_FRACTION` none is, because all such kernels spill."""
+PEAK_FRACTION, BETWEEN_FRACTION, REORDERED = 0.95, 0.85, 1.35
+"""How the pressure of the text is compared with registers (see `_is_enough`)."""
 
 MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
 """In registers per thread: the minimum size of tiles for which the tiles determine the number of resident CTAs, and the
@@ -101,12 +102,11 @@ def fill_multiprocessor(
     """The code reassembled for the maximum number of resident CTAs per SM without register spills. `threads`: the
     threads of a CTA, which may be fewer than the maximum; `shared_bytes`: the shared memory of a CTA.
 
-    Memory-bound kernels gain from occupancy. The kernel is reassembled for the maximum number of CTAs with which a
-    thread has `LIKELY_FRACTION` of the registers that ptxas chose, else for one more CTA if that leaves
-    `POSSIBLE_FRACTION`. If one more CTA leaves `SURE_FRACTION`, this number is assembled at the same time, in case the
-    larger number spills. ptxas takes longer than the rest of a compile, so there are no more attempts. Code that spills
-    is reassembled for the current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP`
-    registers more, which costs few resident warps because launches choose the number of warps of a CTA."""
+    Memory-bound kernels gain from occupancy. The kernel is assembled at most once more, because ptxas takes as long as
+    the rest of a compile: for the maximum number of CTAs that leaves a thread enough registers according to
+    `_is_enough`, if that is more than are resident now. Code that spills is reassembled for the current number, and
+    code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which costs few resident warps
+    because launches choose the number of warps of a CTA."""
     if cubin.is_ptx:
         return cubin
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
@@ -119,24 +119,33 @@ def fill_multiprocessor(
         if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
             limited = _with_registers(ptx, arch, more_registers, configured)
         return cubin if limited.spill_bytes else limited
-    blocks = _likely_blocks(cubin.registers, threads, resident, max_blocks)
-    if blocks == resident:
-        return cubin
-    is_sure = _registers(resident + 1, threads) >= cubin.registers * SURE_FRACTION
-    attempts = (blocks, resident + 1) if is_sure and blocks > resident + 1 else (blocks,)
-    with ThreadPoolExecutor(len(attempts)) as pool:
-        limited = pool.map(lambda n: _for_blocks(ptx, arch, n, threads, configured), attempts)
-        return next((code for code in limited if not code.spill_bytes), cubin)
+    blocks = _likely_blocks(cubin.registers, ptx, threads, resident, max_blocks)
+    limited = _for_blocks(ptx, arch, blocks, threads, configured) if blocks > resident else cubin
+    return cubin if limited.spill_bytes else limited
 
 
-def _likely_blocks(registers: int, threads: int, resident: int, max_blocks: int) -> int:
+def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_blocks: int) -> int:
     """The maximum number of resident CTAs for which a kernel is likely not to spill, `resident` if no number is.
     `registers`: the registers of a thread with `resident` CTAs."""
-    for blocks in range(max_blocks, resident, -1):
-        fraction = LIKELY_FRACTION if blocks > resident + 1 else POSSIBLE_FRACTION
-        if _registers(blocks, threads) >= registers * fraction:
-            return blocks
-    return resident
+    limits = {blocks: _registers(blocks, threads) for blocks in range(max_blocks, resident, -1)}
+    candidates = [
+        blocks
+        for blocks, limit in limits.items()
+        if limit >= registers * (LIKELY_FRACTION if blocks > resident + 1 else POSSIBLE_FRACTION)
+    ]
+    pressure = register_pressure(ptx) if candidates else Pressure(0, 0)
+    return next((b for b in candidates if _is_enough(limits[b], registers, pressure)), resident)
+
+
+def _is_enough(limit: int, registers: int, pressure: Pressure) -> bool:
+    """Whether `limit` registers of a thread are likely to be enough for a kernel for which ptxas chooses `registers`
+    without a limit: if the values of the text need no more, or nearly no more. If the text needs more than
+    `registers`, ptxas has found a better order of statements; then the pressure between basic blocks is compared, or
+    nothing, if the text needs far more."""
+    if limit >= pressure.peak * PEAK_FRACTION or pressure.peak >= registers * REORDERED:
+        return True
+    is_reordered = pressure.peak > registers
+    return is_reordered and limit >= max(pressure.between, registers * BETWEEN_FRACTION)
 
 
 def _registers(blocks: int, threads: int) -> int:
