@@ -420,6 +420,7 @@ def test_a_rebuild_takes_more_groups_than_before() -> None:
         )
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("leaf_size", [1, 3])
 def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_size: int) -> None:
     """The kernels that refit hierarchies on GPUs write the same bits as the CPU kernel."""
@@ -447,6 +448,7 @@ def test_a_thread_for_each_child_fits_nodes_as_a_thread_for_each_subtree(leaf_si
     np.testing.assert_array_equal(bvh._items.numpy()[701 : 701 + count], items[701 : 701 + count])
 
 
+@pytest.mark.cpu
 def test_refits_write_faces_in_vector_registers_as_one_component_at_a_time() -> None:
     """The kernels that refit meshes on CPUs and GPUs write the same bits, without reads after the last point."""
     points, faces = soup(199)
@@ -466,6 +468,7 @@ def test_refits_write_faces_in_vector_registers_as_one_component_at_a_time() -> 
     assert np.isnan(items[:199, 0]).sum() == 3
 
 
+@pytest.mark.cpu
 def test_items_that_are_written_to_buckets_first_are_the_same() -> None:
     low, high = boxes(701)
     low[::50], high[7::90] = np.nan, -np.inf

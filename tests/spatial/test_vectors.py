@@ -69,6 +69,7 @@ def test_arrays_of_wide_vectors_are_read_and_written(count: int, dtype: Any) -> 
     np.testing.assert_array_equal(out.numpy(), a[:, ::-1] + b[1])
 
 
+@pytest.mark.cpu
 def test_components_of_two_vectors_are_one_shuffle() -> None:
     """A vector of components of up to two vectors is one shuffle, whose other components are inserted."""
     wide = tg.vector(16, float)
@@ -98,6 +99,7 @@ def test_components_of_two_vectors_are_one_shuffle() -> None:
         assert f"<8 x i32> <{', '.join(f'i32 {k}' for k in positions)}>" in mixed.llvm()
 
 
+@pytest.mark.cpu
 def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -121,6 +123,7 @@ def test_a_mesh_that_only_the_launch_holds_lives_until_the_kernel_has_run(
     assert events == ["launched", "deleted"]
 
 
+@pytest.mark.cpu
 def test_boxes_are_tested_with_vector_instructions() -> None:
     v = vectors(np.ones((8, 3)))
     tg.launch(cast, 8, [mesh_of(*sphere(1)), v, v], [tg.zeros(8)])

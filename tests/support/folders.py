@@ -32,7 +32,7 @@ RULES: dict[str, set[str]] = {
     "roles": {ON_ALL_DEVICES, FOR_V3},
     "runtime": set(),
     "semantics": {ON_ALL_DEVICES, FOR_V3},
-    "spatial": set(),
+    "spatial": {ON_ALL_DEVICES},
     "stdlib": {ON_ALL_DEVICES, FOR_V3},
     "tune": set(),
 }
