@@ -1,4 +1,4 @@
-"""Hierarchies that the CPU builds bottom-up: the structure for degenerate scenes, and the quality."""
+"""Hierarchies, which CPUs build bottom-up: the structure for degenerate scenes, and the quality."""
 
 from __future__ import annotations
 
@@ -126,12 +126,13 @@ def test_equal_builds_give_equal_trees() -> None:
     np.testing.assert_array_equal(first.item, second.item)
 
 
-def test_builds_of_several_threads_and_sizes_do_not_share_memory() -> None:
+def test_builds_of_several_threads_and_sizes_do_not_share_memory(on_device: str) -> None:
     """The memory of a build is kept for the next build of as many boxes, in whichever thread."""
     scenes = [boxes("plain", count) for count in (1500, 900, 1500, 40, 1500, 900)]
 
     def built(scene: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        tree = Tree(tg.Bvh(vectors(scene[0]), vectors(scene[1])))
+        with tg.ScopedDevice(on_device):
+            tree = Tree(tg.Bvh(vectors(scene[0]), vectors(scene[1])))
         return tree.children[1:], tree.item
 
     expected = [built(scene) for scene in scenes]
@@ -141,6 +142,7 @@ def test_builds_of_several_threads_and_sizes_do_not_share_memory() -> None:
             np.testing.assert_array_equal(item, expected[k % len(scenes)][1])
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("scene", ["sphere", "soup"])
 def test_bottom_up_trees_cost_about_as_much_as_top_down_trees(scene: str) -> None:
     points, faces = sphere(5, 0.2) if scene == "sphere" else soup(8000)

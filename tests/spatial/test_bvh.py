@@ -310,6 +310,7 @@ def test_the_id_of_a_deleted_bvh_is_reported() -> None:
     for id in (deleted_id, second_bvh.id ^ (1 << 40), second_bvh.id ^ (1 << 16), 12345, 2**64 - 1):
         with pytest.raises(tg.KernelAssertion, match="the id does not name an existing"):
             tg.launch(query_box, dim=3, inputs=[id, vectors(low), vectors(high), out, -1])
+            tg.synchronize()
     assert out.numpy().sum() == 0
     tg.launch(query_box, dim=3, inputs=[0, vectors(low), vectors(high), out, -1])
     assert out.numpy().sum() == 0

@@ -243,6 +243,7 @@ def test_invalid_hash_grid_ids_are_reported(kind: str) -> None:
     actual, counts = tg.zeros((1, MAX_LISTED), dtype=int), tg.full(1, 5, dtype=int)
     with pytest.raises(tg.RunError, match="the id does not name"):
         tg.launch(candidates, 1, [invalid_id, vectors(x[:1]), 1.0], [actual, counts])
+        tg.synchronize()
     assert counts.numpy()[0] == 0 and actual.numpy()[0, 0] == -7
 
 
