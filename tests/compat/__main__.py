@@ -7,6 +7,7 @@ that newly fail or pass, compared with passing.txt. Exits with 1 if a test newly
     python run.py compat reduce          the files and tests whose name contains `reduce`
     python run.py compat --strict        also compares classes and words of errors
     python run.py compat --update        write the names that pass
+    python run.py compat --device cuda:0 --jobs 12    on a GPU, compared with passing_cuda.txt
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import sys
 import tempfile
 import traceback
 import unittest
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
+import tegula
 from compat import harness, outcomes, package
 from compat.alias import PACKAGE, install
 from compat.examples import examples, test_case
@@ -34,7 +35,7 @@ from compat.isolation import isolated
 from compat.outcomes import PASSED, SKIPPED, Outcome
 
 EXAMPLES = "examples"
-WORKERS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
+JOBS, LIMIT, LIMIT_OF_FILE = 2, 300.0, 7200.0
 
 MESHES = ("bvh", "grouped_bvh", "mesh", "mesh_query_aabb", "mesh_query_point", "mesh_query_ray")
 OTHER_FOLDERS = {
@@ -76,7 +77,8 @@ def tests_of(file: str, root: Path, path: Path) -> Iterator[tuple[str, unittest.
 def outcome(test: unittest.TestCase) -> tuple[str, str, str]:
     """Runs a test and returns its state, the cause of a failure, and its location."""
     result = Recorder()
-    test.run(result)
+    with tegula.ScopedDevice(harness.chosen_device()):
+        test.run(result)
     if result.causes:
         return "failed", *result.causes[0]
     return (SKIPPED, result.skipped[0][1], "") if result.skipped else (PASSED, "", "")
@@ -123,27 +125,53 @@ def first_error(error: BaseException) -> BaseException:
     return first_error(missing[error.name]) if error.name in missing else error
 
 
+Work = tuple[str, Callable[[], tuple[str, str, str]]]
+"""The name of a test, and a function that runs the test."""
+
+
+def works_of(file: str, root: Path, path: Path, limit: float) -> list[Work]:
+    """The tests of a file, each with a function that runs the test in a forked process. No process that has used a
+    GPU can use the GPU after a fork, and to import a file can do so: with a GPU each test imports its file again."""
+    if harness.chosen_device() == harness.CPU:
+        return [(name, partial(outcome, test)) for name, test in tests_of(file, root, path)]
+    ((_, names, failure),) = isolated([(file, partial(names_of, file, root, path))], 1, limit)
+    if failure:
+        raise RuntimeError(failure)
+    return [(name, partial(outcome_by_name, name, file, root, path)) for name in names]
+
+
+def names_of(file: str, root: Path, path: Path) -> list[str]:
+    """The names of the tests of a file."""
+    return [name for name, _ in tests_of(file, root, path)]
+
+
+def outcome_by_name(name: str, file: str, root: Path, path: Path) -> tuple[str, str, str]:
+    """Runs the test of a file that has this name."""
+    return outcome(dict(tests_of(file, root, path))[name])
+
+
 def run_file(
-    file: str, root: Path, pattern: str, reasons: Mapping[str, str], limit: float
+    file: str, root: Path, options: argparse.Namespace, reasons: Mapping[str, str]
 ) -> list[tuple[str, ...]]:
     """Runs the tests of a file, each in a separate process; prints a line for each."""
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder:
-        tests = [(name, test) for name, test in tests_of(file, root, Path(folder)) if pattern in name]
-        works = [(name, partial(outcome, test)) for name, test in tests]
-        for name, result, failure in isolated(works, WORKERS, limit):
+        works = [
+            work for work in works_of(file, root, Path(folder), options.limit) if options.pattern in work[0]
+        ]
+        for name, result, failure in isolated(works, options.jobs, options.limit):
             outcomes.append(Outcome(name, *(result or ("failed", failure or ""))))
             mark = f" (excluded: {reasons[name]})" if name in reasons else ""
             print(f"{outcomes[-1]}{mark}", flush=True)
     return [astuple(finished) for finished in outcomes]
 
 
-def run(root: Path, pattern: str, reasons: Mapping[str, str], limit: float) -> list[Outcome]:
+def run(root: Path, options: argparse.Namespace, reasons: Mapping[str, str]) -> list[Outcome]:
     """Runs the tests whose name contains a pattern; a file that cannot be imported is one failed test."""
     install(root)
-    file_suffix, in_file, _ = pattern.partition("::")
+    file_suffix, in_file, _ = options.pattern.partition("::")
     selected = [file for file in files(root) if not in_file or file.endswith(file_suffix)]
-    works = [(file, partial(run_file, file, root, pattern, reasons, limit)) for file in selected]
+    works = [(file, partial(run_file, file, root, options, reasons)) for file in selected]
     outcomes: list[Outcome] = []
     for file, results, failure in isolated(works, workers=1, limit=LIMIT_OF_FILE, silent=False):
         if results is None:
@@ -159,6 +187,8 @@ def main() -> int:
     parser.add_argument("pattern", nargs="?", default="", help="only tests whose name contains this")
     parser.add_argument("--strict", action="store_true", help="compare the classes and words of errors")
     parser.add_argument("--update", action="store_true", help="write the names of the tests that pass")
+    parser.add_argument("--device", default=harness.CPU, help="the device of the tests")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="how many tests run at the same time")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a test")
     parser.add_argument(
         "--package", type=Path, help="a directory with the package's files; otherwise downloaded"
@@ -167,10 +197,13 @@ def main() -> int:
     options = parser.parse_args()
     if not options.strict:
         harness.count_any_rejection()
-    reasons = outcomes.excluded()
+    if options.device == harness.CPU:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    harness.choose_device(options.device)
+    reasons = outcomes.excluded(options.device)
     root = options.package or package.folder()
-    finished = outcomes.counted(run(root, options.pattern, reasons, options.limit), reasons)
-    path = options.passing or outcomes.passing(options.strict)
+    finished = outcomes.counted(run(root, options, reasons), reasons)
+    path = options.passing or outcomes.passing(options.device, options.strict)
     lost, gained = outcomes.compared(finished, outcomes.names_in_file(path), all_files=not options.pattern)
     print(outcomes.summary(finished))
     print(

@@ -28,17 +28,36 @@ install(Path({root!r}))
 USD_AVAILABLE = False
 
 
+CPU = "cpu"
+chosen_devices = [CPU]
+"""The name of the device for which tests are defined, and whose arrays are the default."""
+
+
+def choose_device(name: str) -> None:
+    """Define tests for another device than the CPU."""
+    chosen_devices[:] = [name]
+
+
+def chosen_device() -> str:
+    """The name of the device of tests."""
+    return chosen_devices[0]
+
+
 def get_test_devices(mode: str | None = None) -> list[Any]:
-    """The devices of tests: the CPU."""
-    return [wp.get_device("cpu")]
+    """The devices of tests: the chosen device."""
+    return [wp.get_device(chosen_device())]
 
 
 def get_cuda_test_devices(mode: str | None = None) -> list[Any]:
-    """The devices of tests of GPUs: none."""
-    return []
+    """The devices of tests of GPUs: none, or the chosen device."""
+    return [device for device in get_test_devices() if device.is_cuda]
 
 
-get_cpu_test_devices = get_test_devices
+def get_cpu_test_devices(mode: str | None = None) -> list[Any]:
+    """The devices of tests of CPUs: none, or the chosen device."""
+    return [device for device in get_test_devices() if device.is_cpu]
+
+
 get_test_devices_with_graph_capture_allocation = get_test_devices
 get_test_devices_with_cuda_graph_module_load = get_test_devices
 get_selected_cuda_test_devices = get_cuda_test_devices

@@ -28,9 +28,10 @@ class Outcome:
         return f"{self.name}: {self.state}{': ' * bool(self.cause)}{self.cause}{' @ ' * bool(self.where)}{self.where}"
 
 
-def passing(strict: bool) -> Path:
-    """The file with the names of tests that are known to pass, one per line."""
-    return HERE / ("passing_strict.txt" if strict else "passing.txt")
+def passing(device: str, strict: bool) -> Path:
+    """The file with the names of tests that are known to pass on a kind of device, one per line."""
+    kind = device.partition(":")[0].removeprefix("cpu")
+    return HERE / f"{'_'.join(filter(None, ('passing', kind, 'strict' * strict)))}.txt"
 
 
 def names_in_file(path: Path) -> set[str]:
@@ -43,10 +44,13 @@ def write(path: Path, names: Iterable[str]) -> None:
     path.write_text("".join(f"{name}\n" for name in sorted(names)))
 
 
-def excluded(path: Path = HERE / "excluded.txt") -> dict[str, str]:
-    """The reasons why tests are excluded, by name of the test."""
+def excluded(device: str, path: Path = HERE / "excluded.txt") -> dict[str, str]:
+    """The reasons why tests are excluded, by name of the test, which ends with the device for most tests: the file has
+    the names for the CPU."""
     lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    return dict(line.split(": ", 1) for line in lines)
+    reasons = (line.split(": ", 1) for line in lines)
+    suffix = re.sub(r"\W", "_", device)
+    return {re.sub("_cpu$", f"_{suffix}", name): reason for name, reason in reasons}
 
 
 def counted(outcomes: Iterable[Outcome], reasons: Mapping[str, str]) -> list[Outcome]:
