@@ -260,7 +260,8 @@ def _in_numpy(t: FieldType) -> tuple[Any, ...]:
         ("strides", *lengths),
         ("ndim", np.int64),
     ]
-    return (np.dtype([*fields, ("indices", address, (t.ndim,))] if _is_indexed(t) else fields),)
+    fields += [("indices", address, (t.ndim,))] if _is_indexed(t) else []
+    return (np.dtype(fields, align=True),)
 
 
 def _is_indexed(x: Any) -> bool:

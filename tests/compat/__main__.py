@@ -77,7 +77,7 @@ def tests_of(file: str, root: Path, path: Path) -> Iterator[tuple[str, unittest.
 def outcome(test: unittest.TestCase) -> tuple[str, str, str]:
     """Runs a test and returns its state, the cause of a failure, and its location."""
     result = Recorder()
-    with tegula.ScopedDevice(harness.chosen_device()):
+    with tegula.ScopedDevice(harness.chosen.device):
         test.run(result)
     if result.causes:
         return "failed", *result.causes[0]
@@ -132,7 +132,7 @@ Work = tuple[str, Callable[[], tuple[str, str, str]]]
 def works_of(file: str, root: Path, path: Path, limit: float) -> list[Work]:
     """The tests of a file, each with a function that runs the test in a forked process. No process that has used a
     GPU can use the GPU after a fork, and to import a file can do so: with a GPU each test imports its file again."""
-    if harness.chosen_device() == harness.CPU:
+    if harness.chosen.device == harness.CPU:
         return [(name, partial(outcome, test)) for name, test in tests_of(file, root, path)]
     ((_, names, failure),) = isolated([(file, partial(names_of, file, root, path))], 1, limit)
     if failure:
@@ -199,10 +199,9 @@ def main() -> int:
         harness.count_any_rejection()
     if options.device == harness.CPU:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    harness.choose_device(options.device)
+    harness.chosen.device, harness.chosen.root = options.device, options.package or package.folder()
     reasons = outcomes.excluded(options.device)
-    root = options.package or package.folder()
-    finished = outcomes.counted(run(root, options, reasons), reasons)
+    finished = outcomes.counted(run(harness.chosen.root, options, reasons), reasons)
     path = options.passing or outcomes.passing(options.device, options.strict)
     lost, gained = outcomes.compared(finished, outcomes.names_in_file(path), all_files=not options.pattern)
     print(outcomes.summary(finished))

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,23 +30,23 @@ USD_AVAILABLE = False
 
 
 CPU = "cpu"
-chosen_devices = [CPU]
-"""The name of the device for which tests are defined, and whose arrays are the default."""
 
 
-def choose_device(name: str) -> None:
-    """Define tests for another device than the CPU."""
-    chosen_devices[:] = [name]
+@dataclass
+class Choices:
+    """What a run tests. `device`: the name of the device for which tests are defined, and whose arrays are the default;
+    `root`: the directory of the package's files."""
+
+    device: str = CPU
+    root: Path = Path()
 
 
-def chosen_device() -> str:
-    """The name of the device of tests."""
-    return chosen_devices[0]
+chosen = Choices()
 
 
 def get_test_devices(mode: str | None = None) -> list[Any]:
     """The devices of tests: the chosen device."""
-    return [wp.get_device(chosen_device())]
+    return [wp.get_device(chosen.device)]
 
 
 def get_cuda_test_devices(mode: str | None = None) -> list[Any]:
@@ -215,9 +216,7 @@ def run_python_subprocess(
     env_updates: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program that imports the package in a separate process."""
-    from compat.package import folder
-
-    program = PRELUDE.format(tests=str(TESTS), root=str(folder())) + source
+    program = PRELUDE.format(tests=str(TESTS), root=str(chosen.root)) + source
     return subprocess.run(
         [sys.executable, "-u", "-c", program, *args],
         capture_output=True,

@@ -36,6 +36,15 @@ def test_arrays_copied_to_a_gpu_and_back_are_unchanged(dtype: str) -> None:
     np.testing.assert_array_equal(a.transpose((1, 2, 0)).numpy(), data.transpose(1, 2, 0))
 
 
+def test_arrays_that_are_not_aligned_are_refused() -> None:
+    """An access to such an array would fault, and end the process's use of the GPU."""
+    memory = tg.zeros(16, dtype=tg.float64, device="cuda:0")
+    with pytest.raises(ValueError, match="must be multiples of 8 bytes"):
+        tg.array(ptr=memory.ptr + 4, dtype=tg.float64, shape=3, device="cuda:0")
+    assert tg.array(ptr=memory.ptr + 4, dtype=tg.float64, shape=0, device="cuda:0").size == 0
+    assert tg.array(ptr=memory.ptr + 4, dtype=tg.vec3, shape=3, device="cuda:0").list()[2] == tg.vec3(0.0)
+
+
 @pytest.mark.parametrize(("dtype", "value"), [("int8", 3), ("float16", 1.5), ("float32", 2.5), ("float64", 0.0),
                                               ("float64", 2.5), ("int64", -1), ("int64", 7)])  # fmt: skip
 def test_fill_sets_elements_of_arrays_and_views(dtype: str, value: float) -> None:

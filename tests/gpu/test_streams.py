@@ -81,6 +81,57 @@ def test_recorded_launches_repeat(add: VectorAdd) -> None:
     np.testing.assert_array_equal(a.numpy(), 7 * np.arange(N, dtype=np.float32))
 
 
+def test_recorded_copies_from_the_host_copy_the_recorded_values() -> None:
+    """The driver copies from the host's memory whenever the graph is launched, when the memory may have other uses."""
+    a = tg.zeros(N, device="cuda:0")
+    source = np.arange(N, dtype=np.float32)
+    with tg.ScopedCapture("cuda:0") as capture:
+        a.assign(source)
+        b = tg.array(source[::-1].copy(), device="cuda:0")
+    source[:] = -1
+    for _ in range(2):
+        a.zero_()
+        tg.capture_launch(capture.graph)
+        np.testing.assert_array_equal(a.numpy(), np.arange(N, dtype=np.float32))
+        np.testing.assert_array_equal(b.numpy(), np.arange(N, dtype=np.float32)[::-1])
+
+
+@tg.kernel
+def count_boxes(bvh: tg.uint64, low: tg.array1d[tg.vec3], high: tg.array1d[tg.vec3], counts: tg.array1d[int]):
+    i = tg.tid()
+    for _ in tg.bvh_query_aabb(bvh, low[i], high[i]):
+        counts[i] += 1
+
+
+def test_recorded_builds_of_hierarchies_repeat() -> None:
+    """Other hierarchies are built and deleted between the launches of the graph, which keeps its own."""
+    rng = np.random.default_rng(0)
+
+    def boxes() -> tuple[np.ndarray, np.ndarray]:
+        low = rng.random((5000, 3), dtype=np.float32)
+        return low, low + np.float32(0.05)
+
+    low, high = (tg.array(x, dtype=tg.vec3, device="cuda:0") for x in boxes())
+    actual, expected = (tg.zeros(len(low), dtype=int, device="cuda:0") for _ in range(2))
+    bvh = tg.Bvh(low, high)
+    tg.launch(count_boxes, len(low), [bvh.id, low, high], [actual])
+    with tg.ScopedCapture("cuda:0") as capture:
+        bvh.rebuild()
+        actual.zero_()
+        tg.launch(count_boxes, len(low), [bvh.id, low, high], [actual])
+    del bvh
+    for _ in range(3):
+        new_low, new_high = boxes()
+        low.assign(new_low)
+        high.assign(new_high)
+        tg.capture_launch(capture.graph)
+        second_bvh = tg.Bvh(low, high)
+        expected.zero_()
+        tg.launch(count_boxes, len(low), [second_bvh.id, low, high], [expected])
+        np.testing.assert_array_equal(actual.numpy(), expected.numpy())
+    assert expected.numpy().min() >= 1
+
+
 def test_launches_of_a_separate_stream_are_recorded(add: VectorAdd) -> None:
     stream = tg.Stream("cuda:0")
     a, b, c = arrays()

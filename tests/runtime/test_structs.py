@@ -13,6 +13,7 @@ import tegula as tg
 from tegula.runtime.cuda.memory import in_words
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.launch import plan
+from tegula.types import scalar_of
 
 
 @tg.struct
@@ -151,6 +152,23 @@ def test_structs_have_the_layout_of_c() -> None:
     s = Mixed()
     s.small, s.inner.v, s.flag = -3, (1, 2, 3), True
     assert s.numpy_value() == (-3, (0.0, [1.0, 2.0, 3.0]), 0.0, True)
+
+
+@tg.struct
+class WithArrays:
+    flag: tg.int8
+    data: tg.array[float]
+    chosen: tg.indexedarray[float]
+    tag: tg.int32
+
+
+def test_fields_with_arrays_are_aligned_in_arrays_of_structs() -> None:
+    """GPUs fault if an access of eight bytes is not aligned to eight bytes."""
+    a = tg.zeros(3, dtype=WithArrays)
+    assert a.strides[0] % 8 == 0
+    for leaf in a.leaves:
+        size = scalar_of(leaf.dtype).bits // 8
+        assert leaf.ptr % size == 0 and leaf.strides[0] % size == 0, leaf.dtype
 
 
 def test_arrays_of_structs_are_created_from_values_and_structured_data() -> None:

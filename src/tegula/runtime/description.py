@@ -12,7 +12,7 @@ from typing import Any
 from tegula.ir import AccessClass
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.dimensions import MAX_INT32
-from tegula.types import ElementType, element_bytes
+from tegula.types import ElementType, element_bytes, scalar_of
 
 MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
 """Limits of tensor maps: the alignment of addresses in bytes, and exclusive upper bounds of strides and lengths."""
@@ -63,6 +63,8 @@ class Description:
         size, rank = element_bytes(dtype), len(shape)
         spans = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
         empty = 0 in shape
+        if not (empty or device.is_cpu):
+            _require_aligned(dtype, (start, *spans))
         self.low = sum(min(0, x) for x in spans)
         self.high = self.low if empty else size + sum(max(0, x) for x in spans)
         self.access = _access(size, shape, strides, start)
@@ -75,6 +77,16 @@ class Description:
 
 cached_description = lru_cache(maxsize=MAX_DESCRIPTIONS)(Description)
 """The cached description of arrays; equal arrays share an object while it is in the cache."""
+
+
+def _require_aligned(dtype: ElementType, offsets: Sequence[int]) -> None:
+    """ValueError unless the address and strides are multiples of the size of a scalar, without which a GPU faults."""
+    unit = scalar_of(dtype).bits // 8
+    if any(offset % unit for offset in offsets):
+        raise ValueError(
+            f"elements of type {dtype} are not aligned: on a GPU the address and the strides of an array must be "
+            f"multiples of {unit} bytes; copy the data to a packed array"
+        )
 
 
 def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int) -> AccessClass:

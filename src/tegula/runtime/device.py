@@ -62,6 +62,16 @@ class Device:
         major, minor = _context().capability(self.ordinal) if self.is_cuda else (0, 0)
         return 10 * major + minor
 
+    def get_cuda_compile_arch(self) -> int:
+        """The compute capability for which kernels are compiled: `arch`.
+
+        Returns:
+            an int, such as 90; 0 for the CPU.
+        Raises:
+            nothing.
+        """
+        return self.arch
+
     @property
     def sm_count(self) -> int:
         """The number of SMs of a CUDA device; 0 for the CPU."""

@@ -51,7 +51,12 @@ class Structure(ABC):
         """The payload of the structure's table entry: its 64-bit words after the id."""
 
     def publish(self) -> None:
-        """Write the entry of the table."""
+        """Write the entry of the table. A graph that writes the entry whenever it is launched keeps the structure,
+        whose place in the table would otherwise be given to another structure."""
+        if not self.device.is_cpu:
+            from tegula.runtime.cuda.graph import keep_recorded
+
+            keep_recorded(self.device, self)
         publish(self.device, self.id, self.words())
 
     def differentiable(self) -> Sequence[tuple[str, array]]:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.cuda import memory
@@ -123,7 +125,17 @@ def _keep_allocation(allocation: memory.Allocation) -> None:
             active.retained.append(allocation)
 
 
+def _keep_source(device: Device, source: np.ndarray) -> np.ndarray:
+    """The source of a copy from the host. The source of a recorded copy is a copy that the recording keeps."""
+    if not is_recorded(device):
+        return source
+    kept_source = source.copy()
+    keep_recorded(device, kept_source)
+    return kept_source
+
+
 memory.allocation_observers.append(_keep_allocation)
+memory.upload_observers.append(_keep_source)
 
 
 def capture_begin(

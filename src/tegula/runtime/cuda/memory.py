@@ -101,6 +101,11 @@ allocation_observers: list[Callable[[Allocation], None]] = []
 """Functions that are called with each allocation: a graph keeps the allocations made while it was recorded."""
 
 
+upload_observers: list[Callable[[Device, np.ndarray], np.ndarray]] = []
+"""Functions that are called with the source of each copy from the host, and return the memory that is copied: a graph,
+which copies when it is launched, keeps a copy of the source."""
+
+
 def address_of(data: np.ndarray) -> int:
     """The address of the first element of an array."""
     return data.__array_interface__["data"][0]
@@ -119,6 +124,8 @@ def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
     if target.size == 0:
         return
     source = np.ascontiguousarray(source)
+    for observer in upload_observers:
+        source = observer(device, source)
     stream = stream_on(device)
     packed = target if is_packed(target) else allocate(device, target.shape, target.dtype)
     target_context = stream.context
