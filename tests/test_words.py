@@ -15,7 +15,7 @@ SEARCHED = (
     *("changelog.d", "README.md", "CONTRIBUTING.md"),
 )
 THIS_FILE = Path(__file__).name
-PUBLIC_TEST_LISTS = ("passing.txt", "passing_strict.txt", "excluded.txt")
+PUBLIC_TEST_LISTS = ("passing.txt", "passing_strict.txt", "passing_cuda.txt", "excluded.txt")
 """Files with names of the public tests, which cannot be changed here."""
 
 REPLACED: dict[str, str] = {

@@ -183,3 +183,21 @@ def test_iterations_of_a_warp_go_on_together() -> None:
     assert "COLLECTIVE" not in assemble(code)[1].sass()
     arrays = [tg.zeros(WARP), tg.zeros(WARP, dtype=int)]
     assert "vote" not in lower_to_llvm(halvings, arrays, (1,), WARP).text
+
+
+@tg.kernel
+def factorised(a: tg.array2d[tg.float64], d: tg.array[tg.float64], out: tg.array2d[tg.float64]):
+    transposed = tg.tile_transpose(tg.tile_load(a, shape=(8, 8), storage="shared"))
+    tg.tile_store(out, tg.tile_cholesky(tg.tile_diag_add(transposed, tg.tile_load(d, shape=8))))
+
+
+@pytest.mark.machine_code
+def test_shared_tiles_with_packed_views_are_not_padded() -> None:
+    """Threads write whole rows of a sum whose diagonal is a view with the stride of a row and one element."""
+    rng = np.random.default_rng(0)
+    a, d, out = rng.random((8, 8)), 8 + rng.random(8), tg.zeros((8, 8), dtype=tg.float64)
+    arrays = [tg.array(a), tg.array(d), out]
+    run_together(lower_to_llvm(factorised, arrays, (1,), WARP), factorised, arrays, (1, WARP), 1)
+    np.testing.assert_allclose(
+        out.numpy(), np.linalg.cholesky(np.tril(a.T) + np.tril(a.T, -1).T + np.diag(d))
+    )

@@ -206,9 +206,11 @@ class CallLike(Op):
 
 
 class ViewLike(Op):
-    """An op whose result is a view of another object, `shown`."""
+    """An op whose result is a view of another object, `shown`. `SHOWS_PACKED`: whether elements of the object must be
+    packed, as for a view of another shape, which has one stride for elements of several rows."""
 
     __slots__ = ()
+    SHOWS_PACKED: ClassVar[bool] = False
 
     @property
     @abstractmethod

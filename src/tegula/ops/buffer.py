@@ -223,6 +223,7 @@ class BufReshape(ViewLike):
 
     __slots__ = ()
     NAME = "buf.reshape"
+    SHOWS_PACKED = True
     buffer = operand()
     shape = attr()
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op, Region, Value, ViewLike, root
 from tegula.ir.rewrite import uses
-from tegula.ops.buffer import BufNew, BufRead, BufReshape
+from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.group import GroupMma, SharedMma
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
@@ -158,9 +158,8 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
     lanes exchange are padded so that concurrently accessed rows are in different banks, and stages of bulk copies are
     padded to the alignment of copies.
 
-    Buffers that are reshaped are not padded: a view of another shape has one stride for the elements of several rows.
-    Other buffers are not padded, because an asynchronous copy that splits a sector makes the L2 cache send the sector
-    twice."""
+    Buffers with views that show packed elements are not padded. Nor are others, because an asynchronous copy that splits
+    a sector makes the L2 cache send the sector twice."""
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)
@@ -168,13 +167,13 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
         return (MBARRIER_BYTES,)
     assert isinstance(t, BufType) and isinstance(op, BufNew)
     unit = components(t.dtype)
-    is_reshaped = _is_reshaped(op.result, users)
-    if op.exchanged and not is_reshaped and element_bytes(t.dtype) % (2 * PAD_BYTES) == 0:
+    is_packed = _shows_packed(op.result, users)
+    if op.exchanged and not is_packed and element_bytes(t.dtype) % (2 * PAD_BYTES) == 0:
         unit += PAD_BYTES * 8 // scalar_of(t.dtype).bits
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
     padded = row % (BANKS_BYTES // 4) == 0 and (_is_operand(op, users) or _accesses_rows(op, users, layouts))
-    if not op.pipe and not is_reshaped and padded:
+    if padded and not op.pipe and not is_packed:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):
@@ -185,10 +184,10 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _is_reshaped(buffer: Value, users: Users) -> bool:
-    """Whether the buffer or a view of the buffer has a view of another shape."""
+def _shows_packed(buffer: Value, users: Users) -> bool:
+    """Whether the buffer has a view, or a view of a view, that shows packed elements."""
     views = [user for user, _ in users.get(buffer, []) if isinstance(user, ViewLike)]
-    return any(isinstance(view, BufReshape) or _is_reshaped(view.result, users) for view in views)
+    return any(view.SHOWS_PACKED or _shows_packed(view.result, users) for view in views)
 
 
 def _accesses_rows(op: BufNew, users: Users, layouts: Layouts) -> bool:
