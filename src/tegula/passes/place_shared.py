@@ -158,8 +158,8 @@ def _strides(op: SharedOp, users: Users, layouts: Layouts) -> tuple[int, ...]:
     lanes exchange are padded so that concurrently accessed rows are in different banks, and stages of bulk copies are
     padded to the alignment of copies.
 
-    Buffers with views that show packed elements are not padded. Nor are others, because an asynchronous copy that splits
-    a sector makes the L2 cache send the sector twice."""
+    Buffers with views that show packed elements are not padded. Nor are others, because an asynchronous copy that
+    splits a sector makes the L2 cache send the sector twice."""
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)
