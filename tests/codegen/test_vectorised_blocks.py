@@ -139,6 +139,30 @@ def test_arrays_are_transposed_into_lanes_whatever_their_strides_and_bounds() ->
     assert "blocks side by side" in powers.explain()
 
 
+@pytest.mark.parametrize("is_packed", (True, pytest.param(False, marks=pytest.mark.slow)))
+def test_single_blocks_at_edges_have_one_version_of_each_access(is_packed: bool) -> None:
+    n, width = 18, 16
+
+    @tg.kernel
+    def shifted(a: tg.array3d[float], out: tg.array3d[float]):
+        i = tg.tid()
+        t = tg.tile_load(a[i], shape=(width, width), offset=(i % 4, i % 4))
+        tg.tile_store(out[i], tg.tile_cholesky(t), offset=(i % 4, i % 4))
+
+    x = np.random.default_rng(0).standard_normal((BLOCKS, n, n)).astype(np.float32)
+    full_array = np.repeat(x @ x.swapaxes(1, 2) + n * np.eye(n, dtype=np.float32), 2, axis=2)
+    a = full_array[:, :, ::2].copy() if is_packed else full_array[:, :, ::2]
+    out = tg.zeros(a.shape)
+    tg.launch_tiled(shifted, dim=[BLOCKS], inputs=[tg.array(a, copy=False), out], block_dim=1)
+    for i, (matrix, result) in enumerate(zip(a, out.numpy(), strict=True)):
+        part, expected = slice(i % 4, i % 4 + width), np.zeros_like(matrix)
+        expected[part, part] = np.linalg.cholesky(matrix[part, part])
+        np.testing.assert_allclose(result, expected, atol=1e-5)
+    # A tile with gaps between elements can be in bounds in this branch.
+    assert len(re.findall(r"^edge", shifted.llvm(), re.M)) == int(not is_packed)
+    assert "blocks side by side" in shifted.explain()
+
+
 @tg.kernel
 def factors_of_sums(a: tg.array3d[float], out: tg.array3d[float], count: int):
     i = tg.tid()

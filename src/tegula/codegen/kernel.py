@@ -23,19 +23,20 @@ from tegula.codegen.lane_matmul import matmul_in_lanes
 from tegula.codegen.lane_transposes import load_in_lanes, store_in_lanes, tile_address
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
-from tegula.codegen.poll import METADATA, Iterations, emit_poll, entry_instructions
+from tegula.codegen.poll import METADATA, Iterations, emit_poll, entry_instructions, literal_trips
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
 from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View
 from tegula.codegen.sweep import sweep
-from tegula.codegen.text import memory_type, register_type
+from tegula.codegen.text import constant, memory_type, register_type
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
+from tegula.ops.base import element
 from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreInLanes
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.concat import TileConcat
@@ -579,7 +580,12 @@ class _KernelLowering:
         start, step = s.scalar(op.start), s.scalar(op.step)
         loop = _CarriedLoop(self, op, op.initial, op.entries)
         head, body_label, done = code.label("for"), code.label("body"), code.label("endfor")
-        count = trips(s, op)
+        literal_count = literal_trips(op)
+        count = (
+            trips(s, op)
+            if literal_count is None
+            else constant(scalar_of(element(op.start.type)), literal_count)
+        )
         index, trip = code.fresh("n"), code.fresh("n")
         iterations = Iterations(s, op, head, done)
         iterations.open()

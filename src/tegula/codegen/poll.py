@@ -46,14 +46,14 @@ def poll_interval(s: State, loop: Op) -> int:
     """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon."""
     work = sum(_work(s, region) for region in loop.regions)
     if isinstance(loop, For):
-        max_iterations = _max_trip_count(loop)
+        max_iterations = literal_trips(loop)
         if max_iterations is not None and max_iterations * work <= MAX_WITHOUT_POLL:
             return 0
     return 1 << min(max(POLL_DISTANCE // work, 1), MAX_ITERATIONS).bit_length() - 1
 
 
-def _max_trip_count(loop: For) -> int | None:
-    """The maximum trip count of a loop with literal bounds; None for other loops."""
+def literal_trips(loop: For) -> int | None:
+    """The trip count of a loop with literal bounds, 0 if the step is 0; None for other loops."""
     bounds = [v.owner for v in loop.bounds]
     if not all(isinstance(owner, S.Const) for owner in bounds):
         return None
@@ -70,7 +70,7 @@ def _work_of(s: State, op: Op) -> int:
     if isinstance(op, Yield | S.Const):
         return 0
     if isinstance(op, For):
-        max_iterations = _max_trip_count(op)
+        max_iterations = literal_trips(op)
         body_work = _work(s, op.body)
         return (
             max_iterations * body_work

@@ -130,7 +130,8 @@ def guarded(
     s: State, values: list[Value], accesses: Sequence[TileLoad | TileStore], emit: Callable[[bool], None]
 ) -> None:
     """Emit a consumer in two versions: without bounds checks if all accessed tiles are in bounds, else with bounds
-    checks. `accesses`: the accesses of the consumer itself."""
+    checks. A consumer that runs only at edges has the second version alone. `accesses`: the accesses of the consumer
+    itself."""
     checked = [op for op in accesses if needs_bounds(s, op)]
     for value in values:
         for v in tree(s, value):
@@ -139,6 +140,9 @@ def guarded(
                 checked.append(op)
     if not checked:
         emit(False)
+        return
+    if all(_is_at_edge(s, op) for op in checked):
+        emit(True)
         return
     code = s.code
     in_bounds = tile_in_bounds(s, checked[0])
@@ -153,3 +157,12 @@ def guarded(
     emit(True)
     code.jump(done)
     code.define_label(done)
+
+
+def _is_at_edge(s: State, op: TileLoad | TileStore) -> bool:
+    """Whether an access runs only if it or the same access of another block is out of bounds. Rows that do not fill a
+    vector register must also follow each other, and elements of rows too, unless that is known."""
+    tile = op.tile if isinstance(op, TileStore) else op.result
+    t: TileType = tile.type  # type: ignore[assignment]
+    fills_register = t.shape[-1] * scalar_of(t.dtype).bits >= s.target.vector_bytes * 8
+    return op in s.vectorised.edge_accesses and fills_register and s.arrays[op.array].contiguous

@@ -246,6 +246,9 @@ class Loop:
         self.results: list[str] = []
         numbers = [x.lstrip("-").isdecimal() for x in (start, stop, step)]
         self._runs = code.rotates_loops and all(numbers) and int(start) < int(stop) and int(step) > 0
+        # LLVM looks for proofs of a comparison by order in all loops before, and not of one by equality.
+        is_exact = self._runs and (int(stop) - int(start)) % int(step) == 0
+        self._comparison = "ne" if is_exact else "slt"
 
     def open(self) -> None:
         """Begin the loop: the header with the index, and the body."""
@@ -270,7 +273,7 @@ class Loop:
         next_index = code.emit(f"add nsw i64 {self.index}, {self.step}")
         latch = code.block
         if self._runs:
-            goes_on = code.emit(f"icmp slt i64 {next_index}, {self.stop}")
+            goes_on = code.emit(f"icmp {self._comparison} i64 {next_index}, {self.stop}")
             code.line(f"br i1 {goes_on}, label %{self.head}, label %{self.done}{self.metadata}")
         else:
             code.line(f"br label %{self.head}{self.metadata}")

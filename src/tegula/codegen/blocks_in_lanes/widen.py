@@ -60,13 +60,15 @@ RARE_ACCESSES = 0.05
 class VectorisedKernel:
     """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run serially, for
     `reason`. `max_lanes`: the value of `lanes` for launches of many blocks; `is_access_rare`: whether loads and stores
-    of arrays take so little of the time that short code for them is preferred."""
+    of arrays take so little of the time that short code for them is preferred; `edge_accesses`: the accesses of single
+    blocks that run only if the tile of some block is not in bounds or not packed."""
 
     lanes: int = 1
     kernel: Kernel | None = None
     reason: str = ""
     max_lanes: int = 1
     is_access_rare: bool = False
+    edge_accesses: frozenset[Op] = frozenset()
 
 
 def blocks_in_lanes(
@@ -83,13 +85,20 @@ def blocks_in_lanes(
             return VectorisedKernel(reason="a loop over single blocks is faster")
         if blocks is not None and blocks < lanes:
             return VectorisedKernel(reason="the launch has too few blocks", max_lanes=lanes)
-        kernel_in_lanes = Widening(kernel, differences, lanes, vector_bytes).kernel()
+        widening = Widening(kernel, differences, lanes, vector_bytes)
+        kernel_in_lanes = widening.kernel()
     except NotVectorisable as refused:
         return VectorisedKernel(reason=str(refused))
     erase_dead(kernel_in_lanes)
     verify(kernel_in_lanes)
     is_rare = access_fraction(kernel, differences, lanes, vector_bytes) < RARE_ACCESSES
-    return VectorisedKernel(lanes, kernel_in_lanes, max_lanes=lanes, is_access_rare=is_rare)
+    return VectorisedKernel(
+        lanes,
+        kernel_in_lanes,
+        max_lanes=lanes,
+        is_access_rare=is_rare,
+        edge_accesses=frozenset(widening.edge_accesses),
+    )
 
 
 def _hot_bytes(kernel: Kernel) -> int:
@@ -105,7 +114,7 @@ class Widening:
     """The rewriting of one kernel. `widened`: for each block-varying value the tile, for each uniform value the copy.
     `index_tiles`: the tiles of address values, which are built at the first use. `recomputed`: for tiles that are
     recomputed at each use, the function that builds the tile. `mask`: the blocks that execute the current code; None
-    for all."""
+    for all. `edge_accesses`: see `VectorisedKernel`."""
 
     def __init__(self, kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> None:
         self.source = kernel
@@ -116,6 +125,7 @@ class Widening:
         self.index_tiles: dict[Value, Value] = {}
         self.recomputed: dict[Value, Callable[[], Value]] = {}
         self.mask: Value | None = None
+        self.edge_accesses: set[Op] = set()
         self.b = Builder(Region([v.type for v in kernel.params]), kernel.loc)
 
     def kernel(self) -> Kernel:
@@ -601,6 +611,7 @@ def _load(w: Widening, op: TileLoad) -> Results:
         w.b.insert(Yield([w.put(TileReshape, [loaded], shape=(*t.shape, w.lanes))], []))
     with w.region_under_construction([]) as single:
         w.b.insert(Yield(w.run_serially(op), []))
+    w.edge_accesses.update(x for x in single.walk() if isinstance(x, TileLoad))
     return w.b.insert(If([tile_addresses.adjacent], [w.type(t)], None, [in_bounds, single], op.loc)).results
 
 
@@ -621,6 +632,7 @@ def _store(w: Widening, op: TileStore) -> Results:
     with w.region_under_construction([]) as single:
         store_serially()
         w.b.insert(Yield([], []))
+    w.edge_accesses.update(x for x in single.walk() if isinstance(x, TileStore))
     w.b.insert(If([tile_addresses.adjacent], [], None, [in_bounds, single], op.loc))
     return []
 
