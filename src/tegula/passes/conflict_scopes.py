@@ -72,27 +72,33 @@ class ConflictScopes:
         self.kernel, self.known = kernel, known
         self.ranges = IntegerRanges(kernel.launch)
         self.scopes: dict[Region, LanePairScope] = {}
-        self.windows: dict[object, dict[ConflictScope, set[Window]]] = {}
+        self.windows: dict[object, dict[ConflictScope, set[Window]] | None] = {}
+        """The windows of each part; None for parts that are not analysed, because there are too many."""
 
     def of(self, a: Part, b: Part, op: Op) -> ConflictScope:
         """The scope of conflicts between two accesses by the group of the op `op`."""
         if root(a.buffer) is not root(b.buffer):
             return ConflictScope.GROUP
-        first, second = self._windows(a, op), self._windows(b, op)
-        return next((r for r in first if first[r] & second.get(r, set())), ConflictScope.GROUP)
+        if self._windows(a, op, ConflictScope.THREAD) & self._windows(b, op, ConflictScope.THREAD):
+            return ConflictScope.THREAD
+        if self._scope(op).lanes() <= WARP:
+            return ConflictScope.WARP
+        if self._windows(a, op, ConflictScope.WARP) & self._windows(b, op, ConflictScope.WARP):
+            return ConflictScope.WARP
+        return ConflictScope.GROUP
 
-    def _windows(self, part: Part, op: Op) -> dict[ConflictScope, set[Window]]:
+    def _windows(self, part: Part, op: Op, scope: ConflictScope) -> set[Window]:
+        """The proved windows of each thread or warp. They are computed when they are asked for, because the proofs take
+        most of the time."""
         if part.key not in self.windows:
-            scope, has_too_many = self._scope(op), len(self.windows) >= MAX_ACCESSES
-            self.windows[part.key] = (
-                {}
-                if has_too_many
-                else {
-                    reached: set(_proved_windows(part, scope.a, threads))
-                    for reached, threads in ((ConflictScope.THREAD, 1), (ConflictScope.WARP, WARP))
-                }
-            )
-        return self.windows[part.key]
+            self.windows[part.key] = {} if len(self.windows) < MAX_ACCESSES else None
+        windows = self.windows[part.key]
+        if windows is None:
+            return set()
+        if scope not in windows:
+            threads = 1 if scope is ConflictScope.THREAD else WARP
+            windows[scope] = set(_proved_windows(part, self._scope(op).a, threads))
+        return windows[scope]
 
     def _scope(self, op: Op) -> LanePairScope:
         region = role_of(op) or self.kernel.body
