@@ -568,7 +568,7 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
             parts = run_conditionally(s, "true" if is_valid else is_held, types, act, fill)
         if is_valid:
             loaded[coordinates] = parts
-            parts = _or_fill(s, is_held, types, parts, fill)
+            parts = or_fill(s, is_held, types, parts, fill)
         if packs:
             parts = unpacked(s, parts, scalar)
         registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
@@ -585,7 +585,7 @@ def buffer_store(
             _or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(registers)
         ]
 
-    if layout.register_count > 1 and _keeps_operands_alive(s, layout):
+    if _keeps_operands_alive(s, layout):
         # Computations that LLVM sinks into the branch would only keep operands alive.
         t = register_type(scalar_of(view.dtype), 1)
         registers = [tuple(pinned(s.code, x, t) for x in parts) for parts in registers]
@@ -617,10 +617,10 @@ def _keeps_operands_alive(s: GpuState, layout: Layout) -> bool:
 
 def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Components:
     types = [register_type(scalar_of(dtype), 1)] * len(parts)
-    return tuple(_or_fill(s, ok, types, parts, zeros(dtype)))
+    return tuple(or_fill(s, ok, types, parts, zeros(dtype)))
 
 
-def _or_fill(
+def or_fill(
     s: GpuState, ok: str, types: Sequence[str], parts: Sequence[str], fill: Sequence[str]
 ) -> list[str]:
     """`parts` where `ok` holds, else `fill`."""

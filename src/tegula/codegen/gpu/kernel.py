@@ -4,7 +4,6 @@ registers of tiles."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
@@ -16,6 +15,7 @@ from tegula.codegen.gpu import (
     access,
     byte_reads,
     exchange,
+    gathers,
     lane_tiles,
     picked,
     scattered,
@@ -64,12 +64,10 @@ from tegula.ops.group import (
     AsyncCopy,
     AsyncWait,
     Barrier,
-    GatherEach,
     MmaWait,
     PartialReduce,
     Publish,
     RegisterMma,
-    SharedGather,
     SharedMma,
     StackAdvance,
     StackFill,
@@ -124,8 +122,6 @@ from tegula.target import CudaTarget
 from tegula.types import (
     ArrayType,
     BufType,
-    DType,
-    ElementType,
     StackType,
     TileType,
     components,
@@ -507,54 +503,6 @@ class _Walk:
             for c, value in enumerate(s.components(op.value))
         )
 
-    def gather(self, op: SharedGather) -> None:
-        s, layout = self.s, self.s.layouts[op.result]
-        index, axis = s.buffers[op.index], op.axis
-
-        def element(r: int) -> list[str]:
-            at = s.index(layout, r)
-            (place,) = s.memory.load_view(index, [at[axis]], 1)
-            return self._element_at(s.buffers[op.buffer], at, axis, place, scalar_of(index.dtype))
-
-        self._bind_gathered(op.result, s.buffers[op.buffer].dtype, element)
-
-    def gather_each(self, op: GatherEach) -> None:
-        """Lower `group.gather_each`: each lane reads the elements at the indices in its registers."""
-        s, source, index_type = self.s, self.s.buffers[op.buffer], op.index.type
-        assert isinstance(index_type, TileType)
-        dtype = scalar_of(index_type.dtype)
-
-        def element(r: int) -> list[str]:
-            (place,) = s.held[op.index][r]
-            return self._element_at(source, ["0"], 0, place, dtype)
-
-        self._bind_gathered(op.result, source.dtype, element)
-
-    def _bind_gathered(self, result: Value, dtype: ElementType, element: Callable[[int], list[str]]) -> None:
-        """Bind the registers of a gathered tile; `element` returns the components of a register that holds an
-        element."""
-        s, layout = self.s, self.s.layouts[result]
-        types = [register_type(scalar_of(dtype), 1)] * components(dtype)
-        s.held[result] = [
-            tuple(run_conditionally(s, s.holds(layout, r), types, partial(element, r), list(zeros(dtype))))
-            for r in range(layout.register_count)
-        ]
-
-    def _element_at(self, source: View, at: list[str], axis: int, position: str, dtype: DType) -> list[str]:
-        """The components of an element of a view at a position along an axis. A negative position counts from the end;
-        an element out of bounds is 0."""
-        s, n = self.s, source.shape[axis]
-        extension = "sext" if dtype.kind == "i" else "zext"
-        k = position if dtype.bits == 64 else s.code.emit(f"{extension} i{dtype.bits} {position} to i64")
-        wrapped = s.code.emit(f"add i64 {k}, {n}")
-        negative = s.code.emit(f"icmp slt i64 {k}, 0")
-        k = s.code.emit(f"select i1 {negative}, i64 {wrapped}, i64 {k}")
-        ok = s.code.emit(f"icmp ult i64 {k}, {n}")
-        clamped_index = [*at[:axis], s.code.emit(f"select i1 {ok}, i64 {k}, i64 0"), *at[axis + 1 :]]
-        t = register_type(scalar_of(source.dtype), 1)
-        parts = zip(s.memory.load_view(source, clamped_index, 1), zeros(source.dtype), strict=True)
-        return [s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}") for x, zero in parts]
-
     def barrier(self, op: Barrier) -> None:
         """Lower a barrier: of the block, of a warp, or the named barrier of a role."""
         group = self.s.group
@@ -753,7 +701,7 @@ _RULES: dict[type[Op], Any] = {
     TileLoad: _on_state(access.load),
     TileStore: _on_state(access.store),
     TileAtomic: _on_state(access.atomic),
-    **{kind: _on_state(rule) for kind, rule in scattered.RULES.items()},
+    **{kind: _on_state(rule) for kind, rule in (scattered.RULES | gathers.RULES).items()},
     BufNew: _Walk.buf_new,
     BufRead: _Walk.buf_read,
     BufWrite: _Walk.buf_write,
@@ -762,8 +710,6 @@ _RULES: dict[type[Op], Any] = {
     BufView: _on_state(lower_access),
     BufReshape: _on_state(lower_access),
     ArrayView: _on_state(array_view),
-    SharedGather: _Walk.gather,
-    GatherEach: _Walk.gather_each,
     SharedMma: _on_state(matmul),
     RegisterMma: _on_state(matmul),
     MmaWait: _on_state(wgmma.mma_wait),

@@ -25,7 +25,7 @@ MIN_NORMAL = 2.0**-126
 """The smallest normal float32."""
 MIN_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 """The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
-PINNED_TYPES = {"float": ("i32", "r"), "double": ("i64", "l")}
+PINNED_TYPES = {"float": ("i32", "r"), "double": ("i64", "l"), "i32": ("i32", "r"), "i64": ("i64", "l")}
 """The LLVM types of numbers that can be pinned, with the type of their bits and the constraint of an operand."""
 
 Rolled = Callable[[], str]
@@ -106,7 +106,7 @@ def _scalarised(
 def pinned(code: Code, x: str, type: str) -> str:
     """A number whose computation is pinned to this point. LLVM would sink computations that use quotients below the
     branches of all other quotients, and computations of elements that are stored into the branch around the store,
-    which increases register pressure. Numbers of other types than float32 and float64 are not pinned."""
+    which increases register pressure. Numbers of other sizes than 32 and 64 bits are not pinned."""
     if type not in PINNED_TYPES:
         return x
     bits_type, constraint = PINNED_TYPES[type]
