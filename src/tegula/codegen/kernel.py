@@ -28,7 +28,7 @@ from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
 from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View
-from tegula.codegen.sweep import sweep
+from tegula.codegen.sweep import merged_views, sweep
 from tegula.codegen.text import constant, memory_type, register_type
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
@@ -346,6 +346,7 @@ class _KernelLowering:
             source.shape,
             width,
             lambda i, w: s.memory.store_view(target, i, s.memory.load_view(source, i, w), w),
+            merged=merged_views(source, target),
         )
 
     def buf_write(self, op: BufWrite) -> None:

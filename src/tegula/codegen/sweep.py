@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import product
 
 from tegula.codegen.elements import is_vectorised, needs_bounds, tile_in_bounds
 from tegula.codegen.lane_address import MAX_INTERLEAVED
 from tegula.codegen.state import State
+from tegula.codegen.storage import View
 from tegula.ir import Op, Value
-from tegula.ops.tile import TileLoad, TileMap, TileStore
+from tegula.ops.tile import TileBroadcast, TileEmpty, TileFull, TileLoad, TileMap, TileStore
 from tegula.types import ElementType, TileType, components, scalar_of
 
 MAX_UNROLLED = 16
@@ -68,29 +70,110 @@ def _compute_bytes(op: Op | None) -> int:
     return max([4 if small else 1, *(scalar_of(t).bits // 8 for t in types)])  # type: ignore[arg-type]
 
 
-def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool = False) -> None:
+def sweep(
+    s: State,
+    shape: tuple[int, ...],
+    width: int,
+    body: Body,
+    rare: bool = False,
+    merged: Set[int] = frozenset(),
+) -> None:
     """Emit `body(index, width)` for all elements in row-major order, in loops, or unrolled if the elements are few.
-    `rare`: whether the code runs rarely, and is not unrolled."""
+    `rare`: whether the code runs rarely, and is not unrolled; `merged`: the dimensions that share a loop with the next
+    one (`merged_dimensions`), in which the coordinate of the first is 0 and the coordinate of the next exceeds its
+    extent."""
     full, remainder = _pieces(shape[-1], width)
     max_unrolled = MAX_UNROLLED if s.vectorised.kernel is not s.kernel else MAX_UNROLLED // 2
     is_unrolled = math.prod(shape[:-1]) * (full + len(remainder)) <= max_unrolled and not rare
     max_straight = 1 if rare else 8
-    _outer(
-        s, shape, [], is_unrolled, lambda index: _row(s, index, full, remainder, width, body, max_straight)
-    )
+    if is_unrolled:
+        for coordinates in product(*map(range, shape[:-1])):
+            _row(s, [str(k) for k in coordinates], full, remainder, width, body, max_straight)
+        return
+    _outer(s, shape, [], merged, lambda index: _row(s, index, full, remainder, width, body, max_straight))
+
+
+def sweep_slice(
+    s: State,
+    shape: tuple[int, ...],
+    width: int,
+    body: Body,
+    rare: bool,
+    merged: Set[int],
+    dim: int,
+    at: str,
+) -> None:
+    """A sweep over a tile, or over the elements with coordinate `at` in dimension `dim` if this is not -1."""
+    if dim < 0:
+        sweep(s, shape, width, body, rare, merged=merged)
+        return
+    rest = tuple(1 if d == dim else n for d, n in enumerate(shape))
+    sweep(s, rest, width, lambda i, w: body([*i[:dim], at, *i[dim + 1 :]], w), rare)
 
 
 def _outer(
-    s: State, shape: tuple[int, ...], index: list[str], is_unrolled: bool, row: Callable[[list[str]], None]
+    s: State, shape: tuple[int, ...], index: list[str], merged: Set[int], row: Callable[[list[str]], None]
 ) -> None:
-    if len(index) == len(shape) - 1:
+    first = last = len(index)
+    if first == len(shape) - 1:
         row(index)
-    elif is_unrolled or shape[len(index)] == 1:
-        for k in range(shape[len(index)]):
-            _outer(s, shape, [*index, str(k)], is_unrolled, row)
-    else:
-        with s.code.loop("0", str(shape[len(index)])) as loop:
-            _outer(s, shape, [*index, loop.index], is_unrolled, row)
+        return
+    while last in merged:
+        last += 1
+    trips = math.prod(shape[first : last + 1])
+    zeros = ["0"] * (last - first)
+    if trips == 1:
+        _outer(s, shape, [*index, *zeros, "0"], merged, row)
+        return
+    with s.code.loop("0", str(trips)) as loop:
+        _outer(s, shape, [*index, *zeros, loop.index], merged, row)
+
+
+def merged_dimensions(s: State, value: Value, view: View) -> set[int]:
+    """The dimensions of a tile that share a loop with the next one when the tile is computed into a view: in all memory
+    that is read and written, the elements at the end of the next dimension are followed by those at its start."""
+    strides_of_leaves = _strides(s, value, view.shape)
+    if strides_of_leaves is None or type(view) is not View:
+        return set()
+    return _merged(view.shape, [*strides_of_leaves, view.strides])
+
+
+def merged_views(source: View, target: View) -> set[int]:
+    """The dimensions that share a loop with the next one when a view is copied to another of its shape."""
+    if type(source) is not View or type(target) is not View:
+        return set()
+    return _merged(target.shape, [source.strides, target.strides])
+
+
+def _merged(shape: tuple[int, ...], strides_of_views: Sequence[tuple[int, ...]]) -> set[int]:
+    return {
+        d
+        for d in range(len(shape) - 2)
+        if all(strides[d] == strides[d + 1] * shape[d + 1] for strides in strides_of_views)
+    }
+
+
+def _strides(s: State, value: Value, shape: tuple[int, ...]) -> list[tuple[int, ...]] | None:
+    """The strides of all memory from which a tile of a shape is computed, 0 where elements are repeated; None if
+    coordinates have other uses than addresses."""
+    view, op = s.tiles.get(value), fused(s, value)
+    if type(view) is View:
+        absent = len(shape) - len(view.shape)
+        repeats = [n == 1 and m > 1 for n, m in zip(view.shape, shape[absent:], strict=True)]
+        strides = (0 if r else stride for r, stride in zip(repeats, view.strides, strict=True))
+        return [(*(0,) * absent, *strides)]
+    if isinstance(op, TileFull | TileEmpty):
+        return []
+    if not isinstance(op, TileMap | TileBroadcast):
+        return None
+    result: list[tuple[int, ...]] = []
+    for operand in op.operands:
+        if isinstance(operand.type, TileType):
+            strides_of_operand = _strides(s, operand, shape)
+            if strides_of_operand is None:
+                return None
+            result += strides_of_operand
+    return result
 
 
 def _pieces(n: int, width: int) -> tuple[int, list[tuple[int, int]]]:

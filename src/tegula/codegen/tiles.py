@@ -21,7 +21,7 @@ from tegula.codegen.elements import (
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayDescriptor, View
-from tegula.codegen.sweep import Body, guarded, sweep, width_for
+from tegula.codegen.sweep import guarded, merged_dimensions, sweep, sweep_slice, width_for
 from tegula.codegen.text import constant, register_type, vector_of
 from tegula.codegen.transposes import load_transposed, store_transposed, transposed_copy, transposes
 from tegula.codegen.unswitch import unswitched
@@ -80,23 +80,17 @@ def materialise(s: State, value: Value, destination: View | None = None) -> View
                 parts = without_absent(s, value, parts, index, w)
             s.memory.store_view(view, index, parts, w)
 
-        unswitched(s, value, view, lambda dim, at: _sweep_slice(s, t.shape, width, body, masked, dim, at))
+        merged = merged_dimensions(s, value, view)
+
+        def emit_slice(dim: int, at: str) -> None:
+            sweep_slice(s, t.shape, width, body, masked, merged, dim, at)
+
+        unswitched(s, value, view, emit_slice)
 
     guarded(s, [value], [], emit)
     if destination is None:
         s.tiles[value] = view
     return view
-
-
-def _sweep_slice(
-    s: State, shape: tuple[int, ...], width: int, body: Body, masked: bool, dim: int = -1, at: str = ""
-) -> None:
-    """A sweep over a tile, or over the elements with coordinate `at` in dimension `dim`."""
-    if dim < 0:
-        sweep(s, shape, width, body, rare=masked)
-        return
-    rest = tuple(1 if d == dim else n for d, n in enumerate(shape))
-    sweep(s, rest, width, lambda i, w: body([*i[:dim], at, *i[dim + 1 :]], w), rare=masked)
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
