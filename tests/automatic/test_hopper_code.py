@@ -12,7 +12,7 @@ from scheduled_kernels import LAUNCHES, Launch, arrays, residual
 from support.campaigns import sampled, slow_except
 from tegula.backend import llvm, ptx
 from tegula.backend.llvm import compile_ptx
-from tegula.check import schedule as checker
+from tegula.check import judge as checker
 from tegula.check.proof import Stuck
 from tegula.errors import InternalError
 from tegula.ops.control import For

@@ -1,38 +1,29 @@
 """The checker: decides whether the schedule of a lowered kernel is correct (docs/checker.md).
 
-The prover searches for a proof, and the verifier replays it; without a proof, launches of a schedule that a user
-wrote are simulated in search of a fault. An automatic schedule without a proof is not used, whether it has faults or
-not."""
+An automatic schedule without a proof is not used, whether it has faults or not."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from tegula.check.bounded import explore, refuted
-from tegula.check.guards import Guard, asserted, of_certificate
-from tegula.check.limits import check_limits, shared_by_roles
 from tegula.check.premises import determinism
-from tegula.check.proof import Stuck, prove
-from tegula.check.verdict import NO_SCHEDULE, PROVED, REFUTED, UNPROVED, Gap, Refuted, Verdict
-from tegula.check.verifier import Rejected, verify
+from tegula.check.verdict import NO_SCHEDULE, PROVED, REFUTED, Verdict
 from tegula.dataclass import replace
-from tegula.ir import Contents, Kernel, Op
+from tegula.ir import Contents, Kernel
 from tegula.ops import events as E
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew, NamedNew, ScheduleOp
 from tegula.passes.runner import GpuCompilation
 
-FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The exceptions that a defect of the prover raises."""
-
 
 def check_schedule(kernel: Kernel, compilation: GpuCompilation) -> Verdict:
     """The verdict on a kernel as it is emitted."""
-    verdict = _judged(kernel, compilation)
-    known = verdict.status in (PROVED, NO_SCHEDULE)
-    return verdict if verdict.status == REFUTED else replace(verdict, results=determinism(kernel, known))
+    if not _has_schedule(kernel):
+        return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
+    from tegula.check.judge import judged
+
+    return _with_results(kernel, judged(kernel, compilation))
 
 
 def check_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: Mapping[str, Any]) -> Verdict:
@@ -40,39 +31,16 @@ def check_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: 
     certificate."""
     if not _has_schedule(kernel):
         return Verdict(NO_SCHEDULE, results=determinism(kernel, True))
-    try:
-        check_limits(kernel, compilation.shared.allocations, compilation.threads)
-        verify_certificate(kernel, compilation, certificate)
-    except Refuted as e:
-        return refuted(e)
-    except Rejected as e:
-        return _unproved(_gap(kernel, e))
-    text, guards = json.dumps(certificate, separators=(",", ":")), of_certificate(kernel, certificate)
-    return Verdict(PROVED, certificate=text, guards=guards, results=determinism(kernel, True))
+    from tegula.check.judge import judged_by
+
+    verdict = judged_by(kernel, compilation, certificate)
+    return _with_results(kernel, verdict) if verdict.status == PROVED else verdict
 
 
-def _judged(kernel: Kernel, compilation: GpuCompilation) -> Verdict:
-    if not _has_schedule(kernel):
-        return Verdict(NO_SCHEDULE)
-    try:
-        check_limits(kernel, compilation.shared.allocations, compilation.threads)
-    except Refuted as e:
-        return refuted(e)
-    try:
-        text, guards = certified(kernel, compilation)
-        return Verdict(PROVED, certificate=text, guards=guards)
-    except (Stuck, Rejected) as e:
-        gap = _gap(kernel, e)
-    except FAULTS as e:  # Launches are simulated after any failure of the prover.
-        gap = Gap(f"the prover failed, please report this: {type(e).__name__}: {e}", kernel.loc, failed=True)
-    if compilation.schedule.plan is not None:
-        return _unproved(gap)
-    guards = asserted(kernel)
-    return replace(explore(kernel, compilation, gap, guards), guards=guards)
-
-
-def _unproved(gap: Gap) -> Verdict:
-    return Verdict(UNPROVED, message=gap.message, loc=gap.loc, help=gap.help, gap=gap)
+def _with_results(kernel: Kernel, verdict: Verdict) -> Verdict:
+    if verdict.status == REFUTED:
+        return verdict
+    return replace(verdict, results=determinism(kernel, verdict.status == PROVED))
 
 
 def _has_schedule(kernel: Kernel) -> bool:
@@ -81,30 +49,3 @@ def _has_schedule(kernel: Kernel) -> bool:
     if contents.have(Roles, MbarrierNew, NamedNew):
         return True
     return any(map(E.is_asynchronous, contents.of(*E.IN_FLIGHT, ScheduleOp)))
-
-
-def certified(kernel: Kernel, compilation: GpuCompilation) -> tuple[str, tuple[Guard, ...]]:
-    """A certificate that the verifier has accepted, as text, and its guards; raises Stuck or Rejected if there is
-    none."""
-    text = json.dumps(prove(kernel, compilation), separators=(",", ":"))
-    certificate = json.loads(text)
-    verify_certificate(kernel, compilation, certificate)
-    return text, of_certificate(kernel, certificate)
-
-
-def verify_certificate(kernel: Kernel, compilation: GpuCompilation, certificate: Mapping[str, Any]) -> None:
-    """Raise Rejected unless the certificate, and the checks outside of certificates, prove the schedule."""
-    verify(kernel, compilation, certificate)
-    shared = shared_by_roles(kernel, compilation.shared.allocations)
-    if shared is not None:
-        first, second = (v.name or "a buffer" for v in shared)
-        owner = shared[0].owner
-        message = f"{first} and {second}, which different roles use, overlap in shared memory"
-        raise Rejected(message, owner if isinstance(owner, Op) else None)
-
-
-def _gap(kernel: Kernel, e: Stuck | Rejected) -> Gap:
-    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
-    name = roles.names[e.role] if roles is not None and e.role >= 0 else ""
-    loc = e.op.loc if e.op is not None else roles.loc if roles is not None else kernel.loc
-    return Gap(e.message, loc, name, e.obligation, e.help)

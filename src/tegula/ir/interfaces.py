@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tegula.dataclass import dataclass
 from tegula.ir.fields import attr, body, operand, variadic
@@ -465,6 +465,11 @@ class MatmulLike(Divisible, ActsOnLines):
     def set_side(self, side: int, value: Value) -> None:
         """Replace the left operand (0) or the right operand (1) by a value."""
         self.sides = (value, self.b) if side == 0 else (self.a, value)
+
+
+def constant_number(value: Value) -> Any:
+    """The number of a constant; None for other values."""
+    return value.owner.value if isinstance(value.owner, ConstantLike) else None
 
 
 def root(value: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import ConstantLike, Kernel, LoopLike, Op, Region, ReshapeLike, Value
+from tegula.ir import ConstantLike, Kernel, LoopLike, Op, Region, ReshapeLike, Value, constant_number
 from tegula.ir.rewrite import erase_dead, replace
 from tegula.ops.base import Binary, Elementwise, element
 from tegula.ops.control import If, Yield
@@ -141,11 +141,11 @@ class _Simplifier:
         if not isinstance(op.a.type, DType) or not op.a.type.is_int:
             return None
         first, second = op.a, op.b
-        if type(op) in NEUTRAL and _integer_constant(second) == NEUTRAL[type(op)]:
+        if type(op) in NEUTRAL and constant_number(second) == NEUTRAL[type(op)]:
             return first
-        if isinstance(op, Add | Mul) and _integer_constant(first) == NEUTRAL[type(op)]:
+        if isinstance(op, Add | Mul) and constant_number(first) == NEUTRAL[type(op)]:
             return second
-        limit = _integer_constant(second)
+        limit = constant_number(second)
         if isinstance(op, Max) and limit is not None and limit <= self.ranges.of(first)[0]:
             return first
         return None
@@ -155,7 +155,7 @@ class _Simplifier:
         compared, index = op.condition.owner, op.b
         if not isinstance(compared, Cmp) or compared.pred != "lt" or compared.a is not index:
             return False
-        return _integer_constant(compared.b) == 0 and self.ranges.nonnegative(index)
+        return constant_number(compared.b) == 0 and self.ranges.nonnegative(index)
 
     def _key(self, op: Op) -> Any:
         """A value number: equal for pure ops that compute the same value; None for ops that must stay."""
@@ -237,7 +237,3 @@ def _scalar(value: Value) -> DType:
 def represents_all(wide: DType, narrow: DType) -> bool:
     """Whether one float type represents all values of another."""
     return wide.is_float and narrow.is_float and wide.bits >= 32 and wide.bits >= narrow.bits
-
-
-def _integer_constant(value: Value) -> int | None:
-    return value.owner.value if isinstance(value.owner, ConstantLike) else None

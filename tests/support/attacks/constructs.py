@@ -13,9 +13,9 @@ from support.attacks import judge
 from support.attacks.compositions import FaultPicker, Lines, indented
 from support.attacks.program import LaunchArguments, defaults
 from tegula.check.guards import Guard
+from tegula.check.judge import certified
 from tegula.check.limits import check_limits
 from tegula.check.proof import Stuck
-from tegula.check.schedule import certified
 from tegula.check.verdict import Refuted
 from tegula.check.verifier import Rejected
 from tegula.errors import CompileError

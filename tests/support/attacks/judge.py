@@ -12,9 +12,9 @@ import numpy as np
 import tegula as tg
 from support.attacks.program import LaunchArguments
 from tegula.check.guards import Leaf
+from tegula.check.judge import certified
 from tegula.check.limits import check_limits
 from tegula.check.proof import Stuck
-from tegula.check.schedule import certified
 from tegula.check.verdict import PROVED, UNPROVED, Refuted, Verdict
 from tegula.check.verifier import Rejected
 from tegula.interp.engines.launch import EngineLaunch, prepared

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import replace
-from tegula.ir import Kernel, LoopLike, Op, Region, TileAccess, Value
+from tegula.ir import Kernel, LoopLike, Op, Region, TileAccess, Value, constant_number
 from tegula.ir.rewrite import clone_op, erase_dead
 from tegula.ir.verify import verify
 from tegula.ops import scalar as S
@@ -44,7 +44,7 @@ from tegula.passes.gradient.steps import (
     ScaledExtent,
     known_to_host,
 )
-from tegula.passes.gradient.sums import SumBuilder, accumulator_type, constant
+from tegula.passes.gradient.sums import SumBuilder, accumulator_type
 from tegula.passes.gradient.transposed_matmuls import transpose_operands
 from tegula.passes.gradient.widen import widen
 from tegula.passes.window import are_disjoint, never_revisits, window
@@ -191,7 +191,12 @@ class _Owner:
         if loop in self.grid_loops:
             return
         start, stop, step = loop.bounds
-        if constant(start) != 0 or constant(step) != 1 or not known_to_host(stop) or stop.type != int32:
+        if (
+            constant_number(start) != 0
+            or constant_number(step) != 1
+            or not known_to_host(stop)
+            or stop.type != int32
+        ):
             raise _NoOwner("the trip count of a loop is not known before the launch")
         self.grid_loops.append(loop)
         self.owners.append(loop)
@@ -203,7 +208,7 @@ class _Owner:
             and op.b is loop.index
             and isinstance(op.a.owner, S.Sub)
             and op.a.owner.a is stop
-            and constant(op.a.owner.b) == 1
+            and constant_number(op.a.owner.b) == 1
         ]
 
     # Dependences -----------------------------------------------------------------------------------------------------

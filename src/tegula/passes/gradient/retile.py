@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Divisible, Kernel, Op, Region, ReshapeLike, TileAccess, Value
+from tegula.ir import Divisible, Kernel, Op, Region, ReshapeLike, TileAccess, Value, constant_number
 from tegula.ir.rewrite import clone_op, clone_region
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape, ArrayView
@@ -23,7 +23,7 @@ from tegula.ops.tile import TileFull, TileLoad, TileMap, TileStore
 from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.partials import finish_kernel
-from tegula.passes.gradient.sums import SumBuilder, constant
+from tegula.passes.gradient.sums import SumBuilder
 from tegula.types import TileType, element_bytes, int32, scalar_of
 
 DEPTH = 64
@@ -115,7 +115,7 @@ def _side(tile: Value, summed: int, loop: For) -> _Operand | None:
         return None
     shape = load.shape
     side = _Operand(load, tuple(after), summed)
-    if len(shape) != 2 or constant(load.fill) != 0 or side.bits < 16:
+    if len(shape) != 2 or constant_number(load.fill) != 0 or side.bits < 16:
         return None
     steps = linear(load.offset[side.summed]) == ({loop.index: shape[side.summed]}, 0)
     return side if steps and loop.index not in linear(side.other_offset)[0] else None
@@ -142,10 +142,10 @@ def _is_plain_sum(loop: For, matmul: TileMatmul, store: TileStore) -> bool:
     return (
         total is matmul.result
         and matmul.c is before
-        and all(constant(v) == 1 for v in (matmul.alpha, matmul.beta, loop.step))
-        and constant(loop.start) == 0
+        and all(constant_number(v) == 1 for v in (matmul.alpha, matmul.beta, loop.step))
+        and constant_number(loop.start) == 0
         and isinstance(start, TileFull)
-        and constant(start.value) == 0
+        and constant_number(start.value) == 0
         and bool(store.bounds_check)
     )
 
@@ -224,7 +224,7 @@ class _Retiling:
             if array.owner.spec[dimensions[along]] != ("slice", 1):
                 return None, 0
             before = sum(1 if entry == "index" else 2 for entry in array.owner.spec[: dimensions[along]])
-            if constant(array.owner.bounds[before]) != 0:
+            if constant_number(array.owner.bounds[before]) != 0:
                 return None, 0
             array, along = array.owner.array, dimensions[along]
         return (array if array in self.kernel.params else None), along

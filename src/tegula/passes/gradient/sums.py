@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.ir import ConstantLike, Region, Value
+from tegula.ir import Region, Value, constant_number
 from tegula.ops.convert import Cast
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.linear import TileMatmul
@@ -144,9 +144,9 @@ def is_plain_matmul(matmul: TileMatmul) -> bool:
     """Whether a matmul only multiplies two tiles of floats: alpha is 1, and the accumulator is 0."""
     zero = matmul.c.owner
     return (
-        constant(matmul.alpha) == 1
+        constant_number(matmul.alpha) == 1
         and isinstance(zero, TileFull)
-        and constant(zero.value) == 0
+        and constant_number(zero.value) == 0
         and _scalar(matmul.a).is_float
     )
 
@@ -168,8 +168,3 @@ def _terms(value: Value) -> list[Value]:
     """The terms of a sum of tiles, in order; other tiles are their only term."""
     added = addend_tiles(value.owner)
     return [term for v in added for term in _terms(v)] if added else [value]
-
-
-def constant(value: Value) -> float | None:
-    """The number of a constant; None for other values."""
-    return value.owner.value if isinstance(value.owner, ConstantLike) else None

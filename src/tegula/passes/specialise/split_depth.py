@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Divisible, Kernel, MatmulLike, Op, Region, ReshapeLike, TileAccess, Value
+from tegula.ir import (
+    Builder,
+    Divisible,
+    Kernel,
+    MatmulLike,
+    Op,
+    Region,
+    ReshapeLike,
+    TileAccess,
+    Value,
+    constant_number,
+)
 from tegula.ir.rewrite import clone_op, insert_before, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, counted
-from tegula.passes.gradient.sums import constant
 from tegula.passes.mma_types import shared_mma_types
 from tegula.types import TileType, Type, element_bytes, scalar_of
 
@@ -58,7 +68,7 @@ def _split_of(loop: For, factor: int) -> _Split:
     (depth,) = depths if len(depths) == 1 else (0,)
     if not depth or depth % factor or not all(_deep_enough(m, depth // factor) for m in matmuls):
         raise _CannotSplit()
-    if constant(loop.step) != 1:
+    if constant_number(loop.step) != 1:
         raise _CannotSplit()
     dims: dict[Value, int] = {}
     for m in matmuls:
@@ -139,7 +149,7 @@ def _check_sums(loop: For, matmuls: Sequence[MatmulLike], users: dict[Value, lis
         while value is not end:
             read = users.get(value, [])
             m = read[0][0] if len(read) == 1 else None
-            if not isinstance(m, MatmulLike) or m.c is not value or constant(m.beta) != 1:
+            if not isinstance(m, MatmulLike) or m.c is not value or constant_number(m.beta) != 1:
                 raise _CannotSplit()
             unvisited.discard(m)
             value = m.results[0]
