@@ -12,7 +12,8 @@ import tegula as tg
 from support.campaigns import sampled
 from tegula.check.bounded import explore
 from tegula.check.guards import asserted
-from tegula.check.schedule import check_schedule, verify_certificate
+from tegula.check.judge import verify_certificate
+from tegula.check.schedule import check_schedule
 from tegula.check.verdict import Gap
 from tegula.check.verifier import Rejected
 from tegula.errors import LaunchError

@@ -11,7 +11,7 @@ import pytest
 from schedules import lowered, traced
 
 import tegula as tg
-from tegula.check import schedule
+from tegula.check import judge, schedule
 from tegula.check.proof import Stuck
 from tegula.check.verdict import Verdict
 from tegula.dataclass import replace
@@ -76,7 +76,7 @@ def test_a_proved_schedule_is_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(tg.config, "cache_kernels", True)
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     first = checked("n", "1, n + 1")
-    monkeypatch.setattr(schedule, "prove", None)
+    monkeypatch.setattr(judge, "prove", None)
     cached = checked("n", "1, n + 1")
     assert first.proved and cached == first and cached.certificate and cached.guards
     second_gap = checked("n", "n + 1, 1, -1").gap
@@ -111,14 +111,14 @@ def copies(x: tg.array2d[float], out: tg.array2d[float], n: int):
 
 def test_a_proof_that_the_verifier_rejects_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate that the verifier does not accept proves nothing."""
-    original_prove = schedule.prove
+    original_prove = judge.prove
 
     def corrupted(kernel: Any, spread: Any) -> Any:
         result = original_prove(kernel, spread)
         result["lags"] = result["lags"][1:]
         return result
 
-    monkeypatch.setattr(schedule, "prove", corrupted)
+    monkeypatch.setattr(judge, "prove", corrupted)
     verdict = schedule.check_schedule(*lowered(copies))
     assert (verdict.status, verdict.kind, verdict.certificate) == ("unproved", "", "")
 
@@ -128,7 +128,7 @@ def test_launches_are_explored_if_the_prover_fails(error: Exception, monkeypatch
     def fails(kernel: Any, compilation: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(schedule, "prove", fails)
+    monkeypatch.setattr(judge, "prove", fails)
     verdict = schedule.check_schedule(*lowered(copies))
     assert verdict.status == "unproved" and not verdict.passed and verdict.explored[0] > 3
     assert verdict.gap is not None and verdict.gap.failed is not isinstance(error, Stuck)

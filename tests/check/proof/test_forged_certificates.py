@@ -16,7 +16,7 @@ from proofs import copies, element_at, paths_of, pipe, rejected
 from schedules import double, drop, lowered
 
 from support.campaigns import sampled
-from tegula.check.schedule import certified
+from tegula.check.judge import certified
 from tegula.check.scheduled import fingerprint
 
 NAMED = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
