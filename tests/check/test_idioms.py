@@ -25,7 +25,6 @@ SLOW_IDIOMS = {
 UNPROVED = {
     "items alternate between two pipes",
     "the item index is computed from tile and iteration",
-    "both roles leave the loop",
     "one role does everything",
     "a tile is read in many iterations",
     "two roles alternate over one ring",

@@ -497,7 +497,6 @@ UNPROVED = {
     "stored in place, copied out",
     "a ring of three roles",
     "ping-pong of matmuls",
-    "fetched ahead by one role",
     "staged out in turn",
 }
 """The correct shapes that the checker does not prove."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, count_below
+from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, count_below, residue
 from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
     Count,
@@ -13,6 +13,8 @@ from tegula.check.proof.steps import (
     carried,
     constant,
     constant_trip,
+    counting,
+    decreases,
     guarded,
     in_branches,
     is_loop_varying,
@@ -20,7 +22,7 @@ from tegula.check.proof.steps import (
     nested,
     start,
 )
-from tegula.check.proof.terms import Sum, div, mod, number, range_of_type, symbols
+from tegula.check.proof.terms import Sum, mod, number, range_of_type, symbols
 from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops.control import For, While
 
@@ -35,9 +37,10 @@ class Forms(Labels):
         refused |= set(e.facts)
         for slot in e.slots:
             form, current, term = forms[slot][0], e.values.get(slot), e.label.terms.get(slot)
-            if form[0] in ("residue", "remainder", "threshold") and not {form[1], form[2]}.isdisjoint(
-                e.slots
-            ):
+            if form[0] in ("residue", "remainder", "threshold", "continues") and not {
+                form[1],
+                form[2],
+            }.isdisjoint(e.slots):
                 continue  # the form refers to another slot that is not preserved either
             difference = current - term if isinstance(current, Sum) and isinstance(term, Sum) else None
             if form[0] == "line" and difference is not None and symbols(difference) <= set(state.bound):
@@ -184,9 +187,16 @@ class Forms(Labels):
                 self.ties["value", r, depth, loop.index] = leading_ghost, step
 
     def _forms(
-        self, slot: Slot, x: Any, guess: dict[Slot, Sum | None], state: State, count: Sum, limited: bool
+        self,
+        slot: Slot,
+        x: Any,
+        guess: dict[Slot, Sum | None],
+        state: State,
+        limited: bool,
+        tied: bool,
     ) -> list[Form]:
-        """The forms that a slot may have at the loop head, the strongest first."""
+        """The forms that a slot may have at the loop head, the strongest first. `limited`: whether the label assumes a
+        condition; `tied`: whether counters change with ghosts."""
         step = guess.get(slot, number(0))
         if slot in self.ties and isinstance(x, Sum) and self.ties[slot][1].value not in (0, 1):
             ghost, n = self.ties[slot]
@@ -196,7 +206,8 @@ class Forms(Labels):
         if not isinstance(x, Sum):
             same: list[Form] = [("same", x)] if x is not None else []
             term: list[Form] = [("term", x)] if isinstance(x, tuple) and symbols(x) else []
-            return [*(term if step is None else []), *same, *term, ("unknown",)]
+            continues = self._continuation(slot, state) if slot[0] == "value" else []
+            return [*continues, *(term if step is None else []), *same, *term, ("unknown",)]
         if step is not None and not step.coefficients:
             out: list[Form] = [("same", x)]
         else:
@@ -216,7 +227,9 @@ class Forms(Labels):
             out = [*thresholds, *_carried_extreme(x), *self._forms_of_equal_increment(slot, x, guess), *out]
         class_form = ("class", x, "branched" if slot in self.branched else "")
         if hints and counter and not index and (step is None or step.coefficients):
-            return [*out, class_form, *self._residues(slot, x, state, guess), ("unknown",)]
+            ties = self._tied_to_ghosts(slot, state, guess) if tied else []
+            tied_forms: list[Form] = [("tied", x, *tie) for tie in ties]
+            return [*tied_forms, *out, class_form, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.coefficients):
             remainders = self._residues(slot, x, state, guess)
             conditional = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
@@ -234,6 +247,38 @@ class Forms(Labels):
             return [*ranked, *out, class_form, ("unknown",)]
         last = ("unknown",) if slot[0] == "value" else ("class", x, str(slot))
         return [*out, class_form, last]
+
+    def _continuation(self, slot: Slot, state: State) -> list[Form]:
+        """The form of a bool that says whether a counted loop with a `break` has another iteration: the index is on one
+        side of the end."""
+        _, r, depth, argument = slot
+        loop = getattr(argument.owner, "parent", None)
+        bounds = counting(loop, argument) if isinstance(loop, While) and argument in loop.arguments else None
+        if bounds is None:
+            return []
+        index, end, ascends = bounds
+        self.machine.state, self.machine.role = state, r
+        stop = self.machine.value(end)
+        return [("continues", ("value", r, depth, index), stop, ascends)] if isinstance(stop, Sum) else []
+
+    def _tied_to_ghosts(
+        self, slot: Slot, state: State, guess: dict[Slot, Sum | None]
+    ) -> list[tuple[Slot, Sum, Sum]]:
+        """The ghosts of barriers whose stages or parities a counter selects, if the increments of both depend on
+        branches or inner loops: each with its value and the counter's increment per increment of the ghost."""
+        if slot[0] != "value" or ("counter", slot[3]) not in guess or guess.get(slot, 0) is not None:
+            return []
+        rows, loop = self._slots(state), slot[3].owner.parent
+        sign = -1 if slot[3] in loop.arguments and decreases(loop, slot[3]) else 1
+        ghosts = dict.fromkeys(
+            ("waited" if hint.waits else "arrived", slot[1], hint.barrier)
+            for hint in self.program.hints.get(slot[3], ())
+        )
+        return [
+            (ghost, n, number(sign))
+            for ghost in ghosts
+            if isinstance(n := rows.get(ghost), Sum) and ghost in guess and guess[ghost] is None
+        ]
 
     def _forms_of_equal_increment(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None]) -> list[Form]:
         """Forms by which a ghost that changes in branches has the increment per iteration of another ghost of the same
@@ -302,6 +347,8 @@ class Forms(Labels):
             return []
         r, out = slot[1], dict[Form, None]()
         role = state.roles[r]
+        loop = getattr(slot[3].owner, "parent", None)
+        descends = isinstance(loop, For | While) and slot[3] in loop.arguments and decreases(loop, slot[3])
         ghosts = {("waited", r, b): w for b, w in role.waited.items()}
         ghosts |= {("arrived", r, b): a for b, a in role.arrived.items()}
         for hint in self.program.hints.get(slot[3], []):
@@ -319,19 +366,22 @@ class Forms(Labels):
             ]:
                 if ghost in ghosts:
                     out |= dict.fromkeys(
-                        self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, state)
+                        self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, descends, state)
                     )
         return [*out]
 
     def _residues_of(
-        self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, state: State
+        self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, descends: bool, state: State
     ) -> list[Form]:
-        forms = [(d, e) for d in range(stages) for e in range(2 if parity else 1)]
-        residues = [mod(div(n + d, stages) + e, 2) if parity else mod(n + d, stages) for d, e in forms]
+        forms = [(stages, d, e, parity, False) for d in range(stages) for e in range(2 if parity else 1)]
+        if not parity:
+            periods = (stages, 2 * stages)  # a value modulo 2 * stages selects the stage and the parity
+            forms = [(size, d, 0, False, descends) for size in periods for d in range(size)]
+        residues = [residue(n, *form) for form in forms]
         matching = [form for form, y in zip(forms, residues, strict=True) if y == x]
         if not matching and x.value is None:
             matching = [form for form, y in zip(forms, residues, strict=True) if state.known.equal(x, y)]
-        return [("residue", ghost, stages, d, e, parity) for d, e in matching]
+        return [("residue", ghost, *form) for form in matching]
 
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
         """Forms by which a carried number of a narrow type is a ghost plus a constant, and wraps around at the end of

@@ -692,6 +692,10 @@ def case_split(c: Condition) -> tuple[Condition, ...] | None:
     if c[0] == "not" and inner[0] == "eq":
         return ge(inner[1] - 1), ge(-inner[1] - 1)
     for a in sorted(inner[1].atoms()) if c[0] in ("ge", "eq") else ():
+        k = c[1].coefficients.get((a,), 0) if c[0] == "ge" else 0
+        if k and a.kind == ("min" if k < 0 else "max"):  # it is one of its operands
+            first, second = (c[1] + (q - Sum({(a,): 1})) * k for q in a.subterms)
+            return ge(first), ge(second)
         if a.kind == "ite":
             if_true, if_false = (replaced(c, {(a,): q}) for q in a.subterms[1:])
             return conjunction(a.subterms[0], if_true), conjunction(negation(a.subterms[0]), if_false)

@@ -39,8 +39,9 @@ Slot: TypeAlias = tuple[Any, ...]
 Form: TypeAlias = tuple[Any, ...]
 """The form of a slot at a label: ("same", value); ("line", value at the start, increment per iteration by the loop's
 body), or "observed" with the increment of an executed iteration; ("class", value at the start, key of the slots that
-change alike); ("residue", ghost, stages, offset, offset of the parity, whether the slot is a parity); ("remainder",
-ghost, offset, minimum, size); ("threshold", ...), see `count_below`; ("tied", value at the start, ghost, the ghost's
+change alike); ("residue", ghost, ...), see `residue`; ("remainder",
+ghost, offset, minimum, size); ("threshold", ...), see `count_below`; ("continues", index of
+a counted loop, its end, whether it ascends); ("tied", value at the start, ghost, the ghost's
 value at the start, increment per increment of the ghost); ("term", term); ("ghost",); ("unknown",)."""
 MAX_ITEMS = 2**31 - 1 - 4096
 """The maximum number of items that a barrier counts: a premise."""
@@ -64,6 +65,13 @@ class Label:
     limit: Condition = True
     after_loops: Leaf | None = None
     symbols_before: Sequence[Atom] = ()
+
+
+def residue(n: Sum, period: int, d: int, e: int, parity: bool, descends: bool) -> Sum:
+    """The stage of an item n + d in a ring of `period` stages, counted from the last stage if `descends`; or the parity
+    of the item's phase plus e."""
+    stage = mod(div(n + d, period) + e, 2) if parity else mod(n + d, period)
+    return number(period - 1) - stage if descends else stage
 
 
 Limit: TypeAlias = tuple[Condition, dict[Atom, Slot], Label]
@@ -165,16 +173,16 @@ class Labels:
             if rows[0][0] == "threshold" and rows[0][2] in terms:
                 _, x, other, difference, pred, end, _ = rows[0]
                 terms[slot] = x + count_below(pred, terms[other] + difference, end)
+        for slot, rows in forms.items():
             if rows[0][0] == "tied" and rows[0][2] in terms:
                 _, x, other, start, n = rows[0]
                 terms[slot] = x + (terms[other] - start) * n
         for slot, rows in forms.items():
             form = rows[0]
             if form[0] == "residue":
-                _, ghost, stages, d, e, parity = form
+                _, ghost, *rest = form
                 if ghost in terms:
-                    item = terms[ghost] + d
-                    terms[slot] = mod(div(item, stages) + e, 2) if parity else mod(item, stages)
+                    terms[slot] = residue(terms[ghost], *rest)
             elif form[0] == "remainder":
                 _, ghost, d, low, period = form
                 if ghost in terms:
@@ -184,6 +192,8 @@ class Labels:
                 term = next((x for x in candidates if x is not None), None)
                 if term is not None:
                     terms[slot] = term
+            elif form[0] == "continues" and isinstance(index := terms.get(form[1]), Sum):
+                terms[slot] = ge((form[2] - index if form[3] else index - form[2]) - 1)
         class_symbols = {
             next(iter(forms[slot][0][1].coefficients)): Sum({(a,): 1})
             for a, (slot, _) in classes.items()

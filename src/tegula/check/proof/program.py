@@ -216,7 +216,7 @@ class Program(Scheduled):
             elif isinstance(op, Cast):
                 join(op.result, op.x)
             elif isinstance(op, Binary):
-                join(op.result, op.a)
+                join(op.result, op.b if isinstance(op.a.owner, ConstantLike) else op.a)
         hints_of: dict[Value, dict[Hint, None]] = {}
         for op in self.ops:
             for e in self.events_of(op):

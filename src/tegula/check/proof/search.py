@@ -17,6 +17,7 @@ from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, encoded_on_path, record, used
 from tegula.check.proof.state import Hoisted, State, Stuck
+from tegula.check.proof.steps import compares
 from tegula.check.proof.terms import (
     Condition,
     Sum,
@@ -313,7 +314,7 @@ class Search(Groups):
             return False
         op = self.machine.op(state, r)
         if known is False or not isinstance(op, For):
-            return True
+            return known is False or compares(op)
         self.machine.state, self.machine.role = state, r
         ends = [self.machine.value(v) for v in (op.start, op.stop, op.step)]
         numbers = [x.value if x is not None else None for x in ends]
@@ -439,10 +440,11 @@ class Search(Groups):
         ]
         guesses = [self._guesses(state, group, moving) for moving in (False, True)]
         modes = (True, False) if others else (False, True) if guesses[0] != guesses[1] else (False,)
-        for moving in modes:
+        has_ties = any(self._tied_to_ghosts(slot, state, guesses[0]) for slot in self._slots(state))
+        for tied, moving in product((False, True) if has_ties else (False,), modes):
             self.split_conditions = []
             try:
-                return self._prove_by_label(state, group, after_loops, moving=moving)
+                return self._prove_by_label(state, group, after_loops, moving=moving, tied=tied)
             except Stuck as e:
                 if isinstance(e, LimitExceeded) or self._requests_guards():
                     raise
@@ -598,13 +600,14 @@ class Search(Groups):
         after_loops: Leaf,
         limit: Limit | None = None,
         moving: bool = False,
+        tied: bool = False,
     ) -> Tree:
         """The proof tree of a loop by a label at its head, with the strongest forms that an iteration preserves."""
         self.symbol_count += 1
         count = atom("sym", f"t{self.symbol_count}")
         guess = self._guesses(state, group, moving)
         forms = {
-            slot: self._forms(slot, x, guess, state, count, limit is not None)
+            slot: self._forms(slot, x, guess, state, limit is not None, tied)
             for slot, x in self._slots(state).items()
         }
         refused: set[Any] = set()
@@ -696,7 +699,10 @@ class Search(Groups):
         return [["split", encoded_on_path(undecided[0], state), *sides]]
 
     def _jump_to(self, state: State, label: Label, entry: bool = False) -> Tree:
-        """The leaf that jumps to a label; raises Mismatch if the state is not an instance of the label."""
+        """The leaf that jumps to a label, or the proof after the loops where the iteration has left them; raises
+        Mismatch if the state is not an instance of the label."""
+        if not entry and label.after_loops is not None and self._has_ended(state, label.roles[0]):
+            return label.after_loops(state)
         rows = self._slots(state)
         substitution = {next(iter(label.count.coefficients)): number(0) if entry else label.count + 1}
         for symbol, (slot, _) in label.classes.items():
@@ -730,18 +736,32 @@ class Search(Groups):
             for key, c in label.facts.items()
             if state.known.holds(state.known.normalised(replaced(c, substitution))) is not True
         ]
+        if mismatched and not entry and any(isinstance(label.terms[slot], bool) for slot in mismatched):
+            lead, leaf = label.roles[0], label.after_loops
+            c = self.machine.condition(state, lead)
+            if leaf is not None and c is not None and state.known.holds(c) is None:
+                return [self._split(state, lead, c, lambda s: self._jump_to(s, label), leaf)]
         if mismatched or facts:
             raise Mismatch(label, mismatched, () if mismatched else facts, rows)
         terms = [state.known.normalised(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]
         return [["go", label.index, [encoded_on_path(t, state) for t in terms]]]
 
+    def _has_ended(self, state: State, r: int) -> bool:
+        """Whether a role at a loop head is known to begin no further iteration."""
+        if self.machine.frame(state, r).at >= 0:
+            return False
+        c = self.machine.condition(state, r)
+        return c is not None and state.known.holds(c) is False
+
     def _matches(self, state: State, value: Any, term: Any) -> bool:
         if value is None or term is None:
             return term is None
         term = state.known.normalised(term)
-        return value == term or (
-            isinstance(term, Sum) and isinstance(value, Sum) and state.known.equal(value, term)
-        )
+        if isinstance(term, Sum) or isinstance(value, Sum):
+            both = isinstance(term, Sum) and isinstance(value, Sum)
+            return value == term or (both and state.known.equal(value, term))
+        truth = state.known.holds(term)
+        return value == term or (truth is not None and state.known.holds(value) is truth)
 
     def _end(self, state: State) -> Tree:
         return [["end"]]

@@ -12,9 +12,10 @@ from tegula.check.proof.terms import ZERO, Sum, number
 from tegula.ir import BranchLike, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.base import Binary
-from tegula.ops.control import For, If
+from tegula.ops.control import For, If, While, conditional
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Add, Cmp, Sub
+from tegula.types import bool_
 
 T = TypeVar("T")
 Trip = Callable[[For], Sum | None]
@@ -67,9 +68,8 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
             for count, n in counts_inside.items():
                 known_counts[count] = known_counts.get(count, ZERO) + n * times
         elif isinstance(op, If):
-            (if_true, varying_if_true), (if_false, varying_if_false) = (
-                items(program, region, trip) for region in (op.then, op.orelse)
-            )
+            alternatives = [items(program, region, trip) for region in continuing(op)]
+            (if_true, varying_if_true), (if_false, varying_if_false) = alternatives[0], alternatives[-1]
             for count in dict.fromkeys(count for o in inner for count in _counts(program, o)):
                 same_on_both_sides = count in if_true and if_true[count] == if_false.get(count)
                 if same_on_both_sides and count not in varying_if_true | varying_if_false:
@@ -106,6 +106,37 @@ def constant(v: Value) -> Sum | None:
         if isinstance(v.owner, ConstantLike) and isinstance(v.owner.value, int)
         else None
     )
+
+
+def continuing(op: BranchLike) -> list[Region]:
+    """The alternatives of a branch after which the enclosing loop goes on: all but those that set the flag of a `break`
+    or `return`."""
+    regions = [*op.alternatives]
+    if not isinstance(op, If) or not op.leaves:
+        return regions
+
+    def sets_flag(region: Region) -> bool:
+        return any(
+            isinstance(v.owner, ConstantLike) and v.owner.value is True and result.type == bool_
+            for v, result in zip(region.yielded, op.results, strict=True)
+        )
+
+    return [region for region in regions if not sets_flag(region)] or regions
+
+
+def counting(loop: While, argument: Value) -> tuple[Value, Value, bool] | None:
+    """The index and the end of a counted loop that a `break` may leave, and whether the index ascends, where `argument`
+    is the carried bool that says whether another iteration follows; None for other values."""
+    test = loop.body.yielded[loop.arguments.index(argument)].owner
+    if not isinstance(test, Cmp) or test.pred != "gt" or not isinstance(test.a.owner, Cast):
+        return None
+    distance = test.a.owner.x.owner
+    if not isinstance(distance, Sub):
+        return None
+    for index, end, ascends in ((distance.b, distance.a, True), (distance.a, distance.b, False)):
+        if index in loop.arguments and not is_loop_varying(end, loop.body):
+            return index, end, ascends
+    return None
 
 
 def is_loop_varying(v: Value, body: Region) -> bool:
@@ -149,9 +180,35 @@ def _counter(yielded: Value, argument: Value) -> bool:
         return False
     k = owner.results.index(yielded)
     if isinstance(owner, BranchLike):
-        return all(_counter(region.yielded[k], argument) for region in owner.alternatives)
+        return all(_counter(region.yielded[k], argument) for region in continuing(owner))
     inner = owner.arguments[k]
     return _counter(owner.initial[k], argument) and _counter(owner.body.yielded[k], inner)
+
+
+def decreases(loop: LoopLike, argument: Value) -> bool:
+    """Whether an iteration subtracts a constant from a value that a loop carries, on some path."""
+    queue = [loop.body.yielded[loop.arguments.index(argument)]]
+    visited = set(queue)
+    while queue:
+        v = queue.pop()
+        owner = v.owner
+        if not isinstance(owner, Op):
+            continue
+        if isinstance(owner, Add | Sub) and owner.a is argument and (n := constant(owner.b)) is not None:
+            if ((n.value or 0) < 0) == isinstance(owner, Add):
+                return True
+            continue
+        is_branch = isinstance(owner, BranchLike)
+        k = owner.results.index(v)
+        inputs = [region.yielded[k] for region in continuing(owner)] if is_branch else [*owner.operands]
+        queue += [x for x in inputs if x not in visited]
+        visited.update(inputs)
+    return False
+
+
+def compares(loop: Op) -> bool:
+    """Whether a comparison of numbers decides if a loop goes on, and not the flag of a `break` or `return` alone."""
+    return conditional(loop) and any(isinstance(op, Cmp) for op in loop.condition.walk())
 
 
 @_cached
@@ -206,7 +263,8 @@ def in_branches(loop: LoopLike, k: int) -> bool:
             return False
         at = owner.results.index(v)
         if isinstance(owner, BranchLike):
-            return True
+            regions = continuing(owner)
+            return len(regions) > 1 or decided(regions[0].yielded[at])
         return decided(owner.body.yielded[at]) or decided(owner.initial[at])
 
     return decided(loop.body.yielded[k])
@@ -225,12 +283,15 @@ def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
 
 
 def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
-    """The `if`s in a region, each with whether it is nested in another one."""
+    """The `if`s in a region, each with whether it is nested in another one, except those of which one side leaves the
+    loop: each iteration that another one follows executes the other side."""
     for op in body.ops:
-        if isinstance(op, If):
+        regions = continuing(op) if isinstance(op, If) else op.regions
+        decides = isinstance(op, If) and len(regions) > 1
+        if isinstance(op, If) and decides:
             yield op, within
-        for region in op.regions:
-            yield from _branches(region, within or isinstance(op, If))
+        for region in regions:
+            yield from _branches(region, within or decides)
 
 
 def by_remainder(test: Cmp) -> bool:
@@ -303,7 +364,7 @@ def _added(yielded: Value, argument: Value, trip: Trip, steady: Steady) -> Sum |
         return so_far + n if isinstance(owner, Add) else so_far - n
     if isinstance(owner, BranchLike):
         k = owner.results.index(yielded)
-        steps = [_added(region.yielded[k], argument, trip, steady) for region in owner.alternatives]
+        steps = [_added(region.yielded[k], argument, trip, steady) for region in continuing(owner)]
         return steps[0] if all(n == steps[0] for n in steps) else None
     if isinstance(owner, LoopLike):
         k = owner.results.index(yielded)

@@ -272,9 +272,13 @@ class Verifier(Obligations):
         return [(n, self.read(item, bound), self.read(x, bound)) for n, item, x in label["contents"]]
 
     def _are_equal(self, x: Any, y: Any) -> bool:
-        """Whether two numbers, or two conditions, are known to be equal."""
+        """Whether two numbers, or two conditions, are known to be equal: of conditions, whether both are true, or both
+        false."""
+        facts = self.state.facts
         is_condition = [bool(z) and (z is True or isinstance(z[0], str)) or z is False for z in (x, y)]
-        return x == y or (not any(is_condition) and self.state.facts.equal(x, y))
+        if all(is_condition):
+            return x == y or ((truth := facts.decide(x)) is not None and facts.decide(y) is truth)
+        return x == y or (not any(is_condition) and facts.equal(x, y))
 
     def _check_role(self, role: Role, label_role: Role) -> None:
         """Check that the state of a role is an instance of its state in a label."""
@@ -286,9 +290,8 @@ class Verifier(Obligations):
         for f in label_role.frames:
             for v, x in f.env.items():
                 value = self.value(v)
-                numeric = v.type is not DTYPES["bool"]
                 self.require(
-                    value is not None and (value == x or (numeric and equal(value, x))),
+                    value is not None and self._are_equal(value, x),
                     f"{v} differs from its value in the label",
                 )
         for value, expected in ((role.arrived, label_role.arrived), (role.waited, label_role.waited)):

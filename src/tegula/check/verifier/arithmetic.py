@@ -394,8 +394,11 @@ class Facts:
             return tuple(map(negated, inner[1:]))
         if c[0] == "not" and inner[0] == "eq":
             return at_least(plus(inner[1], number(-1))), at_least(plus(number(-1), inner[1], -1))
-        for a in (m[0] for m, _ in inner[1] if len(m) == 1) if c[0] in ("ge", "eq") else ():
+        for a, k in ((m[0], k) for m, k in inner[1] if len(m) == 1) if c[0] in ("ge", "eq") else ():
             kind, *args = self.atoms.keys[a]
+            if c[0] == "ge" and kind == ("min" if k < 0 else "max"):  # it is one of its operands
+                first, second = (plus(c[1], plus(q, (((a,), 1),), -1), k) for q in args)
+                return at_least(first), at_least(second)
             if kind == "ite":
                 if_true, if_false = (self.atoms.substitute_condition(c, {(a,): q}) for q in args[1:])
                 return both(args[0], if_true), both(negated(args[0]), if_false)

@@ -1,0 +1,72 @@
+"""Counters from which roles compute stages and parities: cyclic ones, descending ones, and parities `1 - phase`."""
+
+from __future__ import annotations
+
+import pytest
+from equivalent_rewrites import kernel
+from proofs import outcome
+from schedules import lowered
+
+from support.campaigns import sampled
+
+KERNEL = """def counted(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("fetch", warps=1):
+        FIRST
+        for k in range(n):
+            tg.mbarrier_wait(empty, STAGE, 1 - (PARITY))
+            tg.mbarrier_expect_bytes(full, STAGE, N * 4)
+            tg.tile_load_async(x, ring[STAGE], (k, 0), full, STAGE)
+            NEXT
+    with tg.ws(1):
+        FIRST
+        for k in range(n):
+            tg.mbarrier_wait(full, STAGE, PARITY)
+            tg.tile_store(out, ring[STAGE], offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, STAGE)
+            NEXT
+"""
+COUNTERS = {
+    "stage and parity": ("s, p = 0, 0", "s", "p", "s, p = (s + 1) % S, 1 - p if s == S - 1 else p"),
+    "twice the stages": ("c = 0", "c % S", "c // S", "c = (c + 1) % (2 * S)"),
+    "twice the stages, by a branch": ("c = 0", "c % S", "c // S", "c = 0 if c == 2 * S - 1 else c + 1"),
+    "descending": (
+        "s, p = S - 1, 0",
+        "S - 1 - s",
+        "p",
+        "s, p = S - 1 if s == 0 else s - 1, 1 - p if s == 0 else p",
+    ),
+}
+WRONG = {
+    "the parity of another number of stages": ("twice the stages", "(2 * S)", "(2 * S + 1)"),
+    "a cycle of half the length": ("twice the stages, by a branch", "2 * S - 1", "S - 1"),
+    "one stage is omitted": ("descending", "s == 0", "s == 1"),
+    "a stage that is not in the ring": ("descending", "S - 1 if s", "S if s"),
+    "the parity does not change": ("stage and parity", "1 - p if", "p if"),
+}
+
+
+def schedule(counter: str, old: str = "", new: str = "") -> str:
+    """A kernel whose roles have a counter, after a change of the counter's steps."""
+    first, stage, parity, step = COUNTERS[counter]
+    text = KERNEL
+    for name, part in (
+        ("FIRST", first),
+        ("STAGE", stage),
+        ("PARITY", parity),
+        ("NEXT", step.replace(old, new)),
+    ):
+        text = text.replace(name, part)
+    return text
+
+
+@sampled(2, ("counter", "stages"), [(c, s) for c in COUNTERS for s in (3, 2, 5)])
+def test_stages_and_parities_of_counters_are_proved(counter: str, stages: int) -> None:
+    assert outcome(lowered(kernel(schedule(counter), None, stages))) == "proved"
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_wrong_counters_are_not_proved(fault: str) -> None:
+    assert outcome(lowered(kernel(schedule(*WRONG[fault]), None, 3))) != "proved"
