@@ -18,6 +18,7 @@ from tegula import interp, testing
 from tegula.declaration import Refused, Sample
 from tegula.passes.pipeline import prepare
 from tegula.stdlib.tiles import DECLARED
+from tegula.stdlib.tiles.lu import well_pivoted
 
 MAX_ELEMENTS = 300
 """Elements of the samples that the interpreter runs."""
@@ -125,6 +126,19 @@ def test_all_lowered_cooperative_functions_match_cpu_and_interpreter(
     name: str, sample: Sample, block_dim: int
 ) -> None:
     check_lowered(name, sample, block_dim, on_cpu=True)
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("name", "columns"), [("tile_lu", 0), ("tile_lower_solve", 2), ("tile_solve", 17)])
+def test_functions_with_rows_in_the_lanes_of_a_warp_match_cpu_and_interpreter(
+    name: str, columns: int
+) -> None:
+    rng = np.random.default_rng(columns)
+    arguments = [well_pivoted(rng, 17, 17).astype(np.float32)]
+    if columns:
+        arguments.append(rng.standard_normal((17, columns)).astype(np.float32))
+    check_lowered(name, Sample(*arguments), 32, on_cpu=True)
 
 
 @pytest.mark.slow(every=13)

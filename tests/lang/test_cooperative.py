@@ -534,3 +534,52 @@ def test_constants_select_results_and_extents_are_inferred() -> None:
     assert diagonal(x).tolist() == [[0, 4], [6, 10]] and diagonal(x, most=True)[1].tolist() == [[5], [11]]
     with pytest.raises(TypeError, match="Asked takes the name of a constant"):
         tg.Asked[1, tg.tile[Number, N]]
+
+
+@tg.func
+def doubled_into(buffer: tg.tile[Number, N], x, lane):
+    buffer[lane] = x * type(x)(2)
+    return buffer.shape[0]
+
+
+@tg.kernel
+def reversed_doubles(a: tg.array2d[float], out: tg.array2d[float]):
+    i, lane = tg.tid()
+    buffer = tg.tile_empty(shape=4, dtype=float, storage="shared")
+    n = doubled_into(buffer, a[i, lane], lane)
+    out[i, lane] = buffer[n - 1 - lane]
+
+
+@pytest.mark.machine_code
+def test_functions_of_elements_take_whole_tiles_in_shared_memory() -> None:
+    """A parameter that is annotated as a tile takes the tile, not the element of a thread, and the function can change
+    the tile."""
+    a = np.arange(8, dtype=np.float32).reshape(2, 4)
+    interpreted, on_cpu = zeros(2, 4), tg.zeros((2, 4))
+    launched(reversed_doubles, a, interpreted, dims=(2, 4), block_dim=4)
+    tg.launch_tiled(reversed_doubles, (2,), [tg.array(a)], [on_cpu], block_dim=4)
+    np.testing.assert_array_equal(interpreted, 2 * a[:, ::-1])
+    np.testing.assert_array_equal(on_cpu.numpy(), 2 * a[:, ::-1])
+
+
+@tg.func
+def first_sum(a: tg.tile[Number, N], b: tg.tile[Number, N]):
+    return a[0] + b[0]
+
+
+def test_tiles_that_do_not_unify_with_the_patterns_of_a_function_of_elements_are_refused() -> None:
+    @tg.kernel
+    def run(out: tg.array1d[float]):
+        buffer = tg.tile_empty(shape=(2, 2), dtype=float, storage="shared")
+        out[0] = float(doubled_into(buffer, 1.0, 0))
+
+    @tg.kernel
+    def run_two(out: tg.array1d[float]):
+        a = tg.tile_empty(shape=2, dtype=float, storage="shared")
+        out[0] = first_sum(a, tg.tile_empty(shape=3, dtype=float, storage="shared"))
+
+    for kernel, says in (
+        (run, "argument 'buffer' of doubled_into must be tile[Number, N], got tile[float32, 2, 2]"),
+        (run_two, "argument 'b' of first_sum must be tile[Number, N], got tile[float32, 3]"),
+    ):
+        assert says in error_of(kernel, zeros(1))

@@ -33,6 +33,7 @@ from tegula.lang.overloads import (
     call_cost,
     constant_type,
     count_text,
+    first_misfit,
     match_cost,
 )
 from tegula.lang.printing import build_print
@@ -59,7 +60,7 @@ from tegula.ops.lane import Tid
 from tegula.ops.literals import as_float
 from tegula.ops.structs import Fields, as_general, call_by_field, has_struct, with_parts
 from tegula.ops.vector import VecMake
-from tegula.signature import ElementPattern, scalar_bound
+from tegula.signature import ElementPattern, TilePattern, scalar_bound
 from tegula.source import Location
 from tegula.structs import StructType
 from tegula.types import (
@@ -438,7 +439,7 @@ class Calls(TracerState):
         """The result of a call of a `@tg.func` function, which is inlined, or of a library function."""
         if f is self.library.get(f.name) and kwargs:
             args, kwargs = self._by_position(f, args, kwargs, node), {}
-        if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
+        if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)) and not takes_tiles(f):
             return self._elementwise(f, args, node)
         if f is self.library.get(f.name) and takes_only_scalars(f) and any(map(is_compound, args)):
             return self._componentwise(f, args, node)
@@ -547,9 +548,6 @@ class Calls(TracerState):
 
     def _elementwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
         """A function of the standard library applied to tiles, element by element."""
-        takes_tiles = (isinstance(p.annotation, TileAnnotation) for p in f.definition.parameters)
-        if any(takes_tiles):
-            raise TypeRule(f"{f.name} cannot be applied element by element")
         values = [self.builder.value(x) if isinstance(x, np.generic | np.ndarray) else x for x in args]
         typed = [x for x in values if isinstance(x, Value)]
 
@@ -593,15 +591,12 @@ class Calls(TracerState):
                 as_argument(self.builder, p.annotation, x, argument_form(x))
                 for p, x in zip(parameters, arguments, strict=True)
             ]
-            cost = call_cost(parameters, types, args, kwargs)
+            misfit = first_misfit(parameters, types)
+            cost = call_cost(parameters, types, args, kwargs) if misfit is None else None
             if cost is not None and (best is None or cost <= best[0]):
                 best = (cost, candidate, arguments)
-            elif cost is None and not problem:
-                p, culprit = next(
-                    (p, x)
-                    for p, x, t in zip(parameters, arguments, types, strict=True)
-                    if match_cost(p.annotation, t) is None
-                )
+            elif misfit is not None and not problem:
+                p, culprit = parameters[misfit], arguments[misfit]
                 expected = p.annotation
                 if len(f.overloads) == 1:
                     require_constant(f.name, p, culprit, self.location(node))
@@ -766,6 +761,12 @@ class Calls(TracerState):
             message = f"{name} returns a value on some paths only"
             raise E.TypeMismatch(self.location(node), what=message)
         return result
+
+
+def takes_tiles(f: FuncDef) -> bool:
+    """Whether a parameter of a function takes a whole tile, by its annotation."""
+    annotations = (p.annotation for overload in f.overloads for p in overload.definition.parameters)
+    return any(isinstance(annotation, TileAnnotation | TilePattern) for annotation in annotations)
 
 
 def takes_only_scalars(f: FuncDef) -> bool:

@@ -10,11 +10,20 @@ import numpy as np
 
 from tegula.dataclass import dataclass
 from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, StackAnnotation, TileAnnotation
-from tegula.signature import ConstantPattern, ElementPattern
+from tegula.signature import (
+    ConstantPattern,
+    ElementPattern,
+    SignatureMismatch,
+    TileArgument,
+    TilePattern,
+    Unifier,
+)
 from tegula.structs import StructType
 from tegula.types import (
+    BufType,
     DType,
     MatType,
+    TileType,
     Type,
     VecType,
     bool_,
@@ -94,6 +103,21 @@ GENERAL = LITERAL
 its kind; a parameter of any type; a literal out of the type's range; a struct for the general struct of its kind."""
 
 
+def first_misfit(parameters: Sequence[Parameter], types: Sequence[Any]) -> int | None:
+    """The index of the first argument that does not fit its parameter; None if all fit. The letters and classes of
+    dtypes in the patterns of tiles are the same in all parameters."""
+    unifier = Unifier()
+    for k, (p, t) in enumerate(zip(parameters, types, strict=True)):
+        if match_cost(p.annotation, t) is None:
+            return k
+        if isinstance(p.annotation, TilePattern):
+            try:
+                unifier.tiles([(p.name, p.annotation, TileArgument(t.dtype, t.shape))])
+            except SignatureMismatch:
+                return k
+    return None
+
+
 def match_cost(annotation: Annotation, x: Any) -> int | None:
     """The cost of an argument for an annotation; None if it does not fit.
 
@@ -116,6 +140,8 @@ def match_cost(annotation: Annotation, x: Any) -> int | None:
         )
     if isinstance(annotation, ConstantPattern):
         return _match_constant(annotation, x)
+    if isinstance(annotation, TilePattern):
+        return EXACT if isinstance(x, TileType | BufType) else None
     if isinstance(annotation, ArrayAnnotation | TileAnnotation | StackAnnotation):
         absent = x is None and isinstance(annotation, ArrayAnnotation)
         return EXACT if absent or annotation.matches(x) else None

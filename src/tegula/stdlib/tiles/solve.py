@@ -143,17 +143,7 @@ def substitute_in_lanes(a, z, order, step, scales, inverses):
     upper = tg.tile_empty(shape=(n, WARP), dtype=type(scale), storage="shared")
     for k in tg.unrolled(n):
         upper[k, lane] = local_a[0, k]
-    for c in tg.unrolled(columns):
-        x[0, c] = x[0, c] * scale
-    for substituted in tg._rolled(n):
-        k = n - 1 - substituted
-        p = tg.lane_shuffle(row_of_step, k)
-        factor, inverse_of_step = upper[k, lane] * scale, tg.lane_shuffle(inverse, p)
-        for c in tg.unrolled(columns):
-            solution = tg.lane_shuffle(x[0, c], p) * inverse_of_step
-            x[0, c] = tg.where(step_of_row < k, x[0, c] - factor * solution, x[0, c])
-    for c in tg.unrolled(columns):
-        x[0, c] = tg.lane_shuffle(x[0, c] * inverse, row_of_step)
+    x = tg._tile_back_substituted(upper, x, scale, inverse, row_of_step, step_of_row)
     return tg.tile_from_local(x, (WARP, 1), (n, columns))
 
 
@@ -196,18 +186,27 @@ def in_lanes(a, z):
         for c in tg.unrolled(columns):
             z_of_step = tg.lane_shuffle(x[0, c], p)
             x[0, c] = tg.where(step_of_row > k, x[0, c] - factor * z_of_step, x[0, c])
+    x = tg._tile_back_substituted(factors, x, scale, inverse, row_of_step, step_of_row)
+    return tg.tile_from_local(x, (WARP, 1), (n, columns))
+
+
+@part
+def _tile_back_substituted(upper: Tile[Real, N, M], x, scale, inverse, row_of_step, step_of_row):
+    """The rows of a right-hand side in lanes after back substitution. `upper`: the columns of the matrix, each in the
+    order of lanes; `scale`, `inverse`, `step_of_row`: of the lane's row."""
+    n, columns = upper.shape[0], tg.static(x.shape[1])
     for c in tg.unrolled(columns):
         x[0, c] = x[0, c] * scale
     for substituted in tg._rolled(n):
         k = n - 1 - substituted
-        p, factor = tg.lane_shuffle(row_of_step, k), factors[k, lane] * scale
-        inverse_of_step = tg.lane_shuffle(inverse, p)
+        p = tg.lane_shuffle(row_of_step, k)
+        factor, inverse_of_step = upper[k, tg.group_lane()] * scale, tg.lane_shuffle(inverse, p)
         for c in tg.unrolled(columns):
             solution = tg.lane_shuffle(x[0, c], p) * inverse_of_step
             x[0, c] = tg.where(step_of_row < k, x[0, c] - factor * solution, x[0, c])
     for c in tg.unrolled(columns):
         x[0, c] = tg.lane_shuffle(x[0, c] * inverse, row_of_step)
-    return tg.tile_from_local(x, (WARP, 1), (n, columns))
+    return x
 
 
 @part
