@@ -25,6 +25,7 @@ from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
 from tegula.codegen.poll import METADATA, Iterations, emit_poll, entry_instructions, literal_trips
 from tegula.codegen.scalar import Components, lower
+from tegula.codegen.shared_loops import share_equal_loops
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
 from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View
@@ -117,25 +118,28 @@ def lower_kernel(
     s.emit_due_poll = lambda label: emit_poll(s, label)
     _KernelLowering(s).function()
     entry, plan = s.scratch.planned(s.code.lines, STACK_BYTES)
-    return CpuCode(_module(s, entry), s.sites, plan, s.copies, s.vectorised)
+    entry = [*entry_instructions(s), *entry]
+    lines, shared = share_equal_loops(entry, s.code.lines)
+    return CpuCode(_module(s, [*entry, *lines], shared), s.sites, plan, s.copies, s.vectorised)
 
 
-def _module(s: State, entry: list[str]) -> str:
+def _module(s: State, lines: list[str], shared: list[str]) -> str:
+    """The text of the kernel's module. `lines`: the instructions of the kernel's function; `shared`: the functions that
+    they call instead of loops."""
     bits = s.target.vector_bytes * 8
     attributes = f'nounwind "no-builtins" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
-    lines = "\n".join(s.code.lines)
+    text = "\n".join(lines)
     function = (
         f"define i32 @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 "
         + f"prefix i64 {s.vectorised.lanes} {{\n"
-        + "entry:\n"
-        + "\n".join([*entry_instructions(s), *entry])
-        + f"\n{lines}\n  ret i32 0\n}}\n"
+        + f"entry:\n{text}\n  ret i32 0\n}}\n"
     )
     return "\n".join(
         [
             s.code.table_lines(),
             *(text for _, text in s.matmuls.values()),
             *([roles.DECLARATIONS, *s.functions] if s.functions else []),
+            *shared,
             function,
             f"attributes #0 = {{ {attributes} }}",
             f"attributes #1 = {{ noinline {attributes} }}",
