@@ -33,7 +33,7 @@ from tegula.passes.conflict_scopes import ConflictScope, ConflictScopes, Part, T
 from tegula.passes.groups import group_of
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.parts import parts_disjoint, same_part
-from tegula.passes.place_shared import SharedAllocation
+from tegula.passes.place_shared import SharedAllocation, SharedMemory
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.window import Window, are_disjoint, never_revisits, on_a_grid, start_together, window
 from tegula.types import ArrayType, BufType
@@ -89,27 +89,42 @@ Needed: TypeAlias = dict[Op, Clash]
 def insert_barriers(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place."""
     _insert(kernel.body, needed_barriers(kernel, context))
+    context.barriers = None
 
 
 def needed_barriers(kernel: Kernel, context: GpuCompilation) -> Needed:
     """The ops that need a barrier before them, given the current placement of buffers in shared memory."""
-    needed: Needed = {}
-    _Walk(kernel, context).region(kernel.body, [], needed)
-    return needed
+    analysis = context.barriers = context.barriers or BarrierAnalysis(kernel, context)
+    return analysis.needed(context.shared)
 
 
-class _Walk:
+class BarrierAnalysis:
+    """Finds the barriers that a kernel needs. The accesses and the scopes of conflicts, which do not depend on the
+    placement of buffers, are found once, and so are the barriers of each placement."""
+
     def __init__(self, kernel: Kernel, context: GpuCompilation) -> None:
         self.kernel = kernel
         self.threads = context.threads
         self.layouts: Layouts = context.layouts
         self.allocations: dict[Value, SharedAllocation] = context.shared.allocations
-        self.conflict_scopes = context.conflict_scopes = context.conflict_scopes or ConflictScopes(
-            kernel, context.uniformity
-        )
+        self.conflict_scopes = ConflictScopes(kernel, context.uniformity)
+        self.barriers: list[tuple[SharedMemory, Needed]] = []
+        self.clashes: dict[tuple[int, int], tuple[BarrierAccess, BarrierAccess, Clash | None]] = {}
+        """The conflict of each pair of accesses that was compared, by their identities, with the current placement."""
         self.accesses_of: dict[Op, list[BarrierAccess]] = {}
         self.windows: dict[Op, Window | None] = {}
         self.ranges = IntegerRanges(kernel.launch)
+
+    def needed(self, shared: SharedMemory) -> Needed:
+        """The ops that need a barrier before them, with this placement of buffers."""
+        for placement, barriers in self.barriers:
+            if placement is shared:
+                return barriers
+        needed: Needed = {}
+        self.allocations, self.clashes = shared.allocations, {}
+        self.region(self.kernel.body, [], needed)
+        self.barriers.append((shared, needed))
+        return needed
 
     def region(self, region: Region, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
         """The accesses since the last barrier at the end of a region. Ops that need a barrier are added to `needed`."""
@@ -118,6 +133,7 @@ class _Walk:
         return pending
 
     def op(self, op: Op, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
+        """The accesses since the last barrier after an op."""
         if isinstance(op, If):
             return self.branches(op, pending, needed)
         if isinstance(op, LoopLike):
@@ -168,6 +184,7 @@ class _Walk:
         return _union(*(self.region(r, list(unordered), needed) for r in op.alternatives))
 
     def loop(self, op: LoopLike, pending: list[BarrierAccess], needed: Needed) -> list[BarrierAccess]:
+        """The accesses since the last barrier after a loop, whose iterations are repeated to a fixpoint."""
         entry = pending
         for _ in range(MAX_ITERATIONS):
             barriers: Needed = {}
@@ -193,6 +210,7 @@ class _Walk:
     # Accesses --------------------------------------------------------------------------------------------------------
 
     def accesses(self, op: Op) -> Iterator[BarrierAccess]:
+        """The accesses of an op without nested accesses, or of the lanes of a `lanes` op."""
         if isinstance(op, Lanes):
             yield from self._of_lanes(op)
             return
@@ -244,7 +262,14 @@ class _Walk:
         return None
 
     def clash(self, a: BarrierAccess, b: BarrierAccess) -> Clash | None:
-        """The conflict of two accesses that needs a barrier between them; None if there is none."""
+        """The conflict of two accesses that needs a barrier between them; None if there is none. Accesses in loops are
+        compared several times."""
+        known = self.clashes.get((id(a), id(b)))
+        if known is None:
+            known = self.clashes[id(a), id(b)] = a, b, self._clash(a, b)
+        return known[2]
+
+    def _clash(self, a: BarrierAccess, b: BarrierAccess) -> Clash | None:
         if not self.conflict(a, b):
             return None
         scope = ConflictScope.GROUP

@@ -15,7 +15,7 @@ from tegula.ir.verify import Verified, verify
 
 if TYPE_CHECKING:
     from tegula.passes.assign_layouts import Layouts
-    from tegula.passes.conflict_scopes import ConflictScopes
+    from tegula.passes.insert_barriers import BarrierAnalysis
     from tegula.passes.place_shared import SharedMemory
     from tegula.passes.specialise import Schedule
     from tegula.passes.uniformity import Uniformity
@@ -44,8 +44,8 @@ class GpuCompilation(Compilation):
     selected for the kernel already, if any; `reload`: whether operands of matmuls are loaded again to save shared
     memory; `schedule`: the schedule after `specialise`. `threads`: the threads of a block; `lanes`: the lanes of a warp
     among which tiles are distributed, fewer than 32 if blocks can share a warp; `layouts`: the distribution of tile
-    values over threads; `shared`: the allocation of shared memory; `conflict_scopes`: the threads that may conflict,
-    computed on demand."""
+    values over threads; `shared`: the allocation of shared memory; `barriers`: the barriers that the kernel
+    needs, from the passes that ask for them until barriers are inserted."""
 
     target: CudaTarget
     debug: bool = False
@@ -56,7 +56,7 @@ class GpuCompilation(Compilation):
     lanes: int = 32
     layouts: Layouts = field(init=False)
     shared: SharedMemory = field(init=False)
-    conflict_scopes: ConflictScopes | None = None
+    barriers: BarrierAnalysis | None = None
 
 
 PassContext = TypeVar("PassContext", bound=Compilation, contravariant=True)
