@@ -1,4 +1,4 @@
-"""Dimensions of a tile share a loop if all memory that the loop accesses allows it."""
+"""Dimensions of a tile share a loop if all accessed memory allows it, and loops have few tests and counters."""
 
 from __future__ import annotations
 
@@ -52,3 +52,26 @@ def test_repeated_and_permuted_elements_are_computed_in_merged_loops() -> None:
     tg.launch_tiled(combined, dim=[1], inputs=[tg.array(a), out], block_dim=1)
     np.testing.assert_array_equal(out.numpy(), (a * a.sum(axis=0)[3]) ** 2)
     assert re.search(rf"icmp ne i64 %\w+, {rows * columns}$", combined.llvm(), re.M)
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(("first", "stop", "step"), [(0, 7, 1), (3, -9, -4), (2, 8, 3)])
+def test_a_loop_with_literal_bounds_has_one_test_for_each_iteration(first: int, stop: int, step: int) -> None:
+    n = 16
+
+    @tg.kernel
+    def counted(out: tg.array[int]):
+        t = tg.tile_zeros(shape=n, dtype=int)
+        for k in range(first, stop, step):
+            t[tg.abs(k)] = t[tg.abs(k)] + k + 100
+        tg.tile_store(out, t)
+
+    out, expected = tg.zeros(n, dtype=int), np.zeros(n, int)
+    tg.launch_tiled(counted, dim=[1], inputs=[out], block_dim=1)
+    for k in range(first, stop, step):
+        expected[abs(k)] += k + 100
+    np.testing.assert_array_equal(out.numpy(), expected)
+    header = re.search(r"^for\d+:\n((?:  %\w+ = phi i32 .*\n)+)(.*)", counted.llvm(), re.M)
+    assert header is not None
+    assert header[1].count("\n") == (1 if (first, step) == (0, 1) else 2)
+    assert "icmp ult" not in header[2]

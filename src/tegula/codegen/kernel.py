@@ -591,24 +591,34 @@ class _KernelLowering:
             if literal_count is None
             else constant(scalar_of(element(op.start.type)), literal_count)
         )
-        index, trip = code.fresh("n"), code.fresh("n")
+        trip = code.fresh("n")
+        # A loop from 0 in steps of 1 has one counter.
+        counts_trips = (start, step) == ("0", "1")
+        index = trip if counts_trips else code.fresh("n")
         iterations = Iterations(s, op, head, done)
         iterations.open()
         header_line = len(code.lines)
         code.line("")
         loop.open()
-        iterations.trip(trip, count, t, body_label)
-        code.define_label(body_label)
+        runs = bool(literal_count) and not op.results and not iterations.interval
+        if not runs:
+            iterations.trip(trip, count, t, body_label)
+            code.define_label(body_label)
         s.scalars[op.index] = (index,)
         self._body(body)
         loop.close(body.yielded)
-        next_index, next_trip = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
+        counters = [] if counts_trips else [(index, start, code.emit(f"add {t} {index}, {step}"))]
+        counters.append((trip, "0", code.emit(f"add nuw {t} {trip}, 1")))
+        goes_on = code.emit(f"icmp ne {t} {counters[-1][2]}, {count}") if runs else ""
         code.lines[header_line] = iterations.close(
-            lambda preheader, latch: [
-                f"  {index} = phi {t} [ {start}, %{preheader} ], [ {next_index}, %{latch} ]",
-                f"  {trip} = phi {t} [ 0, %{preheader} ], [ {next_trip}, %{latch} ]",
+            goes_on=goes_on,
+            phis=lambda preheader, latch: [
+                *(
+                    f"  {name} = phi {t} [ {initial}, %{preheader} ], [ {following}, %{latch} ]"
+                    for name, initial, following in counters
+                ),
                 *loop.phis(preheader, latch),
-            ]
+            ],
         )
         code.define_label(done)
         loop.finish()

@@ -150,17 +150,20 @@ class Iterations:
         code.branch(code.emit(f"and i1 {condition}, {in_chunk}"), body_label, self.pause)
         self.condition = f"and i1 {condition}, true"
 
-    def close(self, phis: Callable[[str, str], list[str]]) -> str:
+    def close(self, phis: Callable[[str, str], list[str]], goes_on: str = "") -> str:
         """End an iteration: poll if a poll is due, and begin the next iteration. Returns the text of the header's phis.
         `phis`: the lines of the phis, and of other instructions of the header, given the block before the loop and the
-        last block of an iteration."""
+        last block of an iteration; `goes_on`: whether an iteration follows, of a loop without a test in its header."""
         code = self.s.code
         if self.has_counter:
             self.next_count = code.emit(f"add i64 {self.count}, 1")
         if self.interval and not self.is_split:
             self._poll_here()
         latch = code.block
-        code.jump(self.head)
+        if goes_on:
+            code.branch(goes_on, self.head, self.exit)
+        else:
+            code.jump(self.head)
         phis_after = phis(self.preheader, latch)
         lines, others = ([x for x in phis_after if (" = phi " in x) == kind] for kind in (True, False))
         if self.is_split:
