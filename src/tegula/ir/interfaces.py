@@ -368,6 +368,17 @@ class TileAccess(Op):
         return next((v for v in (*self.results, *self.operands) if isinstance(v.type, TileType)), None)
 
 
+class LaneTile(Op):
+    """An op between a tile and the elements that each lane holds. `distributed`: the tile."""
+
+    __slots__ = ()
+
+    @property
+    def distributed(self) -> Value:
+        """The tile whose elements the program distributes over lanes."""
+        return next(v for v in (*self.results, *self.operands) if isinstance(v.type, TileType))
+
+
 class ElementwiseTiles(Op):
     """An op whose tiles correspond to each other element by element, so that they share a layout."""
 

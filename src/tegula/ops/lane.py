@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import ActsOnLines, Kernel, MemoryFence, Op, TargetQuery, Value
+from tegula.ir import ActsOnLines, Kernel, LaneTile, MemoryFence, Op, TargetQuery, Value
 from tegula.ir.fields import attr, body, operand, optional, output
 from tegula.ops.base import element, require
 from tegula.ops.scalar import Cmp, Select
@@ -121,7 +121,7 @@ class LaneUniform(Op):
         return grads
 
 
-class TileFromLanes(Op):
+class TileFromLanes(LaneTile):
     """One element per lane: a tile of shape (lanes,), or, unless `preserve_type`, (length, lanes) for vectors and
     (rows, cols, lanes) for matrices. Attributes: `lanes` (the group's size), `preserve_type`, `partial`.
 
@@ -155,7 +155,7 @@ class TileFromLanes(Op):
         return (b.one(TileToLanes, [g], {"lanes": self.lanes, "grid": self.grid}),)
 
 
-class TileToLanes(Op):
+class TileToLanes(LaneTile):
     """Each lane's element of a tile whose last dimension is the group's size (`lanes`): the inverse of
     `tile.from_lanes`. A tile of rank 1 gives a scalar, of rank 2 a vector, of rank 3 a matrix. With `grid`: the
     elements that the lane holds; components beyond the tile are 0."""

@@ -4,6 +4,7 @@ a partial reduction within warps and an exchange between warps."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from tegula.ir import AtomicUpdate, Builder, Kernel, Line, Op, Region, ReshapeLike, TileAccess, Value
 from tegula.ir.rewrite import clone_region, replace, uses
@@ -14,7 +15,7 @@ from tegula.ops.group import PartialReduce
 from tegula.ops.tile import TileBroadcast, TileReduce, TileSlice
 from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
 from tegula.passes.groups import group_of
-from tegula.passes.lines import has_lines, has_rows_in_threads, is_shuffled_line, line_of
+from tegula.passes.lines import has_rows_in_threads, is_shuffled_line, least_coalesced_bytes, line_of
 from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes, int32
@@ -26,15 +27,19 @@ MAX_PARTIAL_REGISTERS = 128
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place; new values get layouts too."""
     used = set(uses(kernel.body))
-    converter = _Converter(context.layouts, context.threads, context.lanes, used, has_lines(kernel))
+    converter = _Converter(
+        context.layouts, context.threads, context.lanes, used, least_coalesced_bytes(kernel)
+    )
     converter.region(kernel.body)
     replace(kernel.body, converter.replaced)
 
 
 class _Converter:
-    def __init__(self, layouts: Layouts, threads: int, lanes: int, used: set[Value], has_lines: bool) -> None:
+    def __init__(
+        self, layouts: Layouts, threads: int, lanes: int, used: set[Value], least_coalesced_bytes: float
+    ) -> None:
         self.layouts = layouts
-        self.lanes, self.has_lines = lanes, has_lines
+        self.lanes, self.least_coalesced_bytes = lanes, least_coalesced_bytes
         self.used = used
         self.block_threads = threads
         self.replaced: dict[Value, Value] = {}
@@ -55,9 +60,9 @@ class _Converter:
             elif (line := line_of(op)) is not None:
                 self.line(build, op, line)
             elif (
-                self.has_lines
-                and (tile := _memory_tile(op)) is not None
+                (tile := _memory_tile(op)) is not None
                 and has_rows_in_threads(self.layouts[tile])
+                and _tile_bytes(tile) >= self.least_coalesced_bytes
             ):
                 self.rows(build, op, tile)
             elif isinstance(op, TileReduce):
@@ -264,6 +269,11 @@ class _Converter:
 def _memory_tile(op: Op) -> Value | None:
     """The tile in registers of a load or store."""
     return op.held if isinstance(op, TileAccess) and not isinstance(op, AtomicUpdate) else None
+
+
+def _tile_bytes(tile: Value) -> int:
+    assert isinstance(tile.type, TileType)
+    return prod(tile.type.shape) * element_bytes(tile.type.dtype)
 
 
 def _zero(build: Builder) -> Value:

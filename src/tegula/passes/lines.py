@@ -8,9 +8,9 @@ registers are known when the code is generated."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from math import inf, prod
 
-from tegula.ir import ActsOnLines, BranchLike, ConstantLike, Kernel, Line, LoopLike, Op, Value
+from tegula.ir import ActsOnLines, BranchLike, ConstantLike, Kernel, LaneTile, Line, LoopLike, Op, Value
 from tegula.ir.rewrite import uses
 from tegula.layout import Layout, Mode, blocked
 from tegula.ops.control import For
@@ -29,6 +29,8 @@ MAX_UNROLLED_OPERATIONS = 49152
 """The maximum number of elementwise operations of a thread in all iterations of an unrolled loop."""
 SHUFFLE_COST = 2
 """The cost of a shuffle, relative to an operation of a thread."""
+L1_BYTES_OF_WARP = 3200
+"""The share of a warp in the L1 cache, if a multiprocessor has as many resident warps as it can have."""
 REDUCTION_COST = 5 * SHUFFLE_COST
 """The cost of a reduction over a warp."""
 
@@ -175,6 +177,22 @@ def _indices(index: Value) -> set[For] | None:
 def has_lines(kernel: Kernel) -> bool:
     """Whether a kernel, after `lower_tiles`, reads lines from registers."""
     return any(line_of(op) is not None for op in kernel.walk())
+
+
+def least_coalesced_bytes(kernel: Kernel) -> float:
+    """The least size of a tile with whole rows in threads whose loads and stores are coalesced by an exchange in shared
+    memory, after `lower_tiles`. Kernels that read lines from registers exchange all such tiles. Where a kernel of one
+    warp distributes the elements of matrices itself, small matrices stay in the L1 cache until their lanes have read
+    the rows."""
+    if has_lines(kernel):
+        return 0
+    if kernel.launch.block_dim == WARP and any(_distributes_matrix(op) for op in kernel.walk()):
+        return L1_BYTES_OF_WARP
+    return inf
+
+
+def _distributes_matrix(op: Op) -> bool:
+    return isinstance(op, LaneTile) and len(tile_type(op.distributed.type, partial=True).shape) > 1
 
 
 # Layouts -------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ If little memory is needed, buffers share no bytes. Otherwise buffers that are n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op, Region, Value, ViewLike, root
@@ -17,7 +18,7 @@ from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.bulk_access import boxes
-from tegula.passes.lines import has_lines, has_rows_in_threads
+from tegula.passes.lines import has_rows_in_threads, least_coalesced_bytes
 from tegula.passes.plan_memory import Branch, Interval, MemoryMap, plan_memory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
@@ -63,7 +64,7 @@ class SharedMemory:
 def place_shared(kernel: Kernel, context: GpuCompilation) -> None:
     """Allocate each buffer and stack of the kernel."""
     users = uses(kernel.body)
-    layouts = context.layouts if has_lines(kernel) else {}
+    layouts = context.layouts if least_coalesced_bytes(kernel) < inf else {}
     owners = [op for op in kernel.walk() if isinstance(op, SharedOp)]
     strides = [_strides(op, users, layouts) for op in owners]
     live_ranges = _LiveRanges(kernel)
