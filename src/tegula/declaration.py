@@ -136,7 +136,8 @@ class Parts:
 
     def threads(self, function: Function) -> Function:
         """Set the number of threads of a block that calls the function once, for `tg.over_batches` on a GPU: a function
-        of extents of the signature and of constants."""
+        of extents and dtypes of the signature and of constants. 0 is the default number; a parameter with a default is
+        an extent that may be missing."""
         self.count_threads = function
         return function
 

@@ -153,9 +153,9 @@ def _batched_kernel(
 def _threads(f: CooperativeDef, elements: int, facts: Mapping[str, Any]) -> int:
     """The number of threads of a block on a GPU. `elements`: the number of elements of the largest tile."""
     if f.count_threads is not None:
-        return f.count_threads(
-            **{name: facts[name] for name in inspect.signature(f.count_threads).parameters}
-        )
+        names = [name for name in inspect.signature(f.count_threads).parameters if name in facts]
+        if threads := f.count_threads(**{name: facts[name] for name in names}):
+            return threads
     if elements <= ONE_WARP_ELEMENTS:
         return WARP
     threads = 2 * WARP if elements <= TWO_WARP_ELEMENTS else 4 * WARP

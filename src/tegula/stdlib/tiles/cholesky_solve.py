@@ -10,6 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference, triangular_factor
+from tegula.stdlib.tiles.warps import threads_of_rows
 
 N, R = Extent("N"), Extent("R", optional=True)
 FillMode = constexpr["lower", "upper"]
@@ -49,6 +50,9 @@ def solve_lower(l, y):  # noqa: E741
 @tile_cholesky_solve.program(when=lambda fill_mode: fill_mode == "upper")
 def solve_upper(l, y):  # noqa: E741
     return tg.tile_upper_solve(l, tg.tile_lower_solve(tg.tile_transpose(l), y))
+
+
+tile_cholesky_solve.threads(threads_of_rows)
 
 
 @tile_cholesky_solve.reference

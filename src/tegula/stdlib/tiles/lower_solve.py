@@ -9,6 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.warps import threads_of_rows
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -32,6 +33,9 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
         BLAS trsm.
     """
     return tg.tile_reshape(tg._tile_substitute(l, tg.tile_reshape(y, (l.shape[0], -1)), False), y.shape)
+
+
+tile_lower_solve.threads(threads_of_rows)
 
 
 @tile_lower_solve.vjp(keep=("l", "result"))

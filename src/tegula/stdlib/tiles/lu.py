@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import nan
+from math import inf, nan
 
 import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative, part
-from tegula.signature import Extent, Real, Tile
+from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import WARP, fits_lanes, fits_warp
+from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp
 from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
+
+SMALL, SCALE = 2.0**-60, 2.0**64
+"""Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
 
 
 def is_padded(n: int) -> bool:
@@ -79,55 +82,84 @@ def _tile_lu_of_rows(a: Tile[Real, N, M]) -> tuple[Tile[Real, N, M], Tile[int32,
     return a, piv
 
 
-@tile_lu.program(when=lambda N, group, partial: fits_lanes(N, group, partial))
+@tile_lu.program(
+    when=lambda N, group, Real, partial: N < WARP and fits_lanes(N, group, Real, partial),
+)
 def in_lanes(a):
     if tg._on_gpu():
         return tg._tile_lu_in_lanes(a)
     else:
-        return tg._tile_lu_without_exchanges(a)
+        return tg._tile_lu_without_exchanges(a, True)
 
 
 @tile_lu.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
 def by_one_warp(a):
-    return tg._tile_lu_without_exchanges(a)
+    return tg._tile_lu_without_exchanges(a, False)
 
 
 @cooperative
 def _tile_lu_in_lanes(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
-    """As `_tile_lu_without_exchanges`, with a row in each lane of a warp. `position` holds the current position of a
-    lane's row in the permuted matrix. Lanes beyond the matrix hold rows of zeros that are never free, so that all sizes
-    have the same steps."""
+    """As `_tile_lu_without_exchanges`, with rows i, i + 32, .. in lane i. `position` holds the current positions of the
+    lane's rows in the permuted matrix. Lanes beyond the matrix hold rows of zeros that are never free, so that all
+    sizes have the same steps."""
     n, lane = a.shape[0], tg.group_lane()
+    slots = tg.static(-(-n // WARP))
     row = tg.tile_local(a, (WARP, 1))
-    zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
-    factors = tg.tile_empty(shape=(WARP, n), dtype=type(zero), storage="shared")
-    position, piv, free = lane, lane, lane < n
+    zero = type(row[0, 0])(0.0)
+    none = type(tg._tile_magnitude_bits(zero))(0)
+    factors = tg.tile_empty(shape=(slots * WARP, n), dtype=type(zero), storage="shared")
+    position, free, piv = (
+        tg.vector(lane, length=slots),
+        tg.vector(lane, length=slots),
+        tg.vector(lane, length=slots),
+    )
+    magnitude, factor = tg.vector(none, length=slots), tg.vector(zero, length=slots)
+    for s in tg.unrolled(slots):
+        position[s], free[s] = lane + s * WARP, tg.where(lane + s * WARP < n, 1, 0)
     for k in tg.unrolled(n):
-        column = row[0, k]
-        bits = tg._tile_magnitude_bits(column)
-        magnitude = tg.where(free, bits, type(bits)(0))
-        is_largest = magnitude == tg.lane_max(magnitude)
-        packed_pivot = tg.lane_min(tg.where(is_largest, position * WARP + lane, WARP * WARP))
-        p, pivot_position = packed_pivot & (WARP - 1), packed_pivot >> tg.static(WARP.bit_length() - 1)
-        is_pivot = lane == p
-        free = free & ~is_pivot
-        pivot = tg.lane_shuffle(column, p)
-        factor = column / tg.where(pivot == zero, one, pivot)
-        row[0, k] = tg.where(free, factor, column)
+        largest = none
+        for s in tg.unrolled(slots):
+            magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, k]), none)
+            largest = tg.max(largest, magnitude[s])
+        largest = tg.lane_max(largest)
+        packed_pivot = tg.static(PLACES * PLACES)
+        for s in tg.unrolled(slots):
+            candidate = position[s] * PLACES + (lane + s * WARP)
+            packed_pivot = tg.min(packed_pivot, tg.where(magnitude[s] == largest, candidate, PLACES * PLACES))
+        packed_pivot = tg.lane_min(packed_pivot)
+        p, pivot_position = packed_pivot & (PLACES - 1), packed_pivot >> tg.static(PLACES.bit_length() - 1)
+        pivot = row[0, k]
+        for s in tg.unrolled(slots):
+            pivot = tg.where(p >= s * WARP, row[s, k], pivot)
+        scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(pivot, p & (WARP - 1)))
+        for s in tg.unrolled(slots):
+            is_pivot = lane + s * WARP == p
+            free[s] = tg.where(is_pivot, 0, free[s])
+            factor[s] = row[s, k] * scale * inverse
+            row[s, k] = tg.where(free[s] == 1, factor[s], row[s, k])
+            position[s] = tg.where(is_pivot, k, tg.where(position[s] == k, pivot_position, position[s]))
+            piv[s] = tg.where(lane + s * WARP == k, pivot_position, piv[s])
         for c in tg.unrolled(n):
             if c > k:
-                row[0, c] = tg.where(free, row[0, c] - factor * tg.lane_shuffle(row[0, c], p), row[0, c])
-        position = tg.where(is_pivot, k, tg.where(position == k, pivot_position, position))
-        piv = tg.where(lane == k, pivot_position, piv)
-    for c in tg.unrolled(n):
-        factors[position, c] = row[0, c]
-    return factors[:n, :], tg.tile_from_local(tg.vector(piv, length=1), (WARP,), (n,))
+                element = row[0, c]
+                for s in tg.unrolled(slots):
+                    element = tg.where(p >= s * WARP, row[s, c], element)
+                element = tg.lane_shuffle(element, p & (WARP - 1))
+                for s in tg.unrolled(slots):
+                    row[s, c] = tg.where(free[s] == 1, row[s, c] - factor[s] * element, row[s, c])
+    for s in tg.unrolled(slots):
+        for c in tg.unrolled(n):
+            factors[position[s], c] = row[s, c]
+    return factors[:n, :], tg.tile_from_local(piv, (WARP,), (n,))
 
 
 @cooperative
-def _tile_lu_without_exchanges(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
+def _tile_lu_without_exchanges(
+    a: Tile[Real, N, N], inverts_pivots: constexpr[bool]
+) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
     """Rows stay in their lanes: `position` holds the current position of each row in the permuted matrix, `order` the
-    row at each final position, and `free` whether a row has not been a pivot row."""
+    row at each final position, and `free` whether a row has not been a pivot row. `inverts_pivots`: whether a column is
+    multiplied by the inverse of the pivot, instead of divided."""
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
     columns = tg.tile_reshape(index, (1, n))
@@ -135,11 +167,15 @@ def _tile_lu_without_exchanges(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], T
     for k in range(n):
         column = a[:, k]
         packed_pivot = tg._tile_free_pivot(column, free, position)[0]
-        p, pivot_position = packed_pivot & (WARP - 1), packed_pivot >> tg.static(WARP.bit_length() - 1)
+        p, pivot_position = packed_pivot & (PLACES - 1), packed_pivot >> tg.static(PLACES.bit_length() - 1)
         row = a[p, :]
         pivot = row[k]
         free = free & (index != p)
-        factor = column / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
+        if inverts_pivots:
+            scale, inverse = tg._tile_inverse_of_pivot(pivot)
+            factor = column * scale * inverse
+        else:
+            factor = column / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
         below = tg.tile_reshape(factor, (n, 1))
         update = tg.where(
             columns > k, a - below * tg.tile_reshape(row, (1, n)), tg.where(columns == k, below, a)
@@ -154,13 +190,32 @@ def _tile_lu_without_exchanges(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], T
 def _tile_free_pivot(
     column: Tile[Real, N], free: Tile[bool_, N], position: Tile[int32, N]
 ) -> Tile[int32, ONE]:
-    """The element with the lowest position among the free elements of the largest magnitude, as position * WARP +
+    """The element with the lowest position among the free elements of the largest magnitude, as position * PLACES +
     index. NaNs are preferred to numbers."""
     n = column.shape[0]
     bits = tg._tile_sort_bits(tg.abs(column))
     magnitude = tg.where(free, bits, type(bits[0])(0))
     largest = free & (magnitude == tg.tile_max(magnitude)[0])
-    return tg.tile_min(tg.where(largest, position * WARP + tg.tile_arange(n, dtype=int), WARP * WARP))
+    return tg.tile_min(tg.where(largest, position * PLACES + tg.tile_arange(n, dtype=int), PLACES * PLACES))
+
+
+@part
+def _tile_inverse_of_pivot(pivot: float32):
+    """A power of two that scales a pivot, so that the inverse neither overflows nor underflows, and the inverse of the
+    scaled pivot; 0 if the pivot is 0 or infinite."""
+    size = tg.abs(pivot)
+    scale = tg.where(
+        size < SMALL, SCALE, tg.where(size > tg.static(1.0 / SMALL), tg.static(1.0 / SCALE), 1.0)
+    )
+    return scale, tg.where((size == 0.0) | (size == inf), 0.0, tg._reciprocal(pivot * scale))
+
+
+@part
+def _tile_inverse_of_pivot(pivot: float64):
+    size, one = tg.abs(pivot), float64(1.0)
+    scale = tg.where(size < SMALL, float64(SCALE), tg.where(size > 1.0 / SMALL, float64(1.0 / SCALE), one))
+    inverse = one / (pivot * scale)
+    return scale, tg.where((size == 0.0) | (size == inf), float64(0.0), inverse)
 
 
 @part

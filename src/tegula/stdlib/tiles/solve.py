@@ -8,18 +8,14 @@ from math import inf
 import numpy as np
 
 from tegula.declaration import Refused, Sample, cooperative, part
-from tegula.signature import Extent, Real, Tile
+from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
-from tegula.stdlib.tiles.lu import is_padded, well_pivoted
-from tegula.stdlib.tiles.warps import WARP, fits_lanes, fits_warp
+from tegula.stdlib.tiles.lu import SCALE, SMALL, is_padded, well_pivoted
+from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp, has_few_columns
 from tegula.types import int32
 
 N, M, R = Extent("N"), Extent("M"), Extent("R", optional=True)
-
-SMALL, SCALE = 2.0**-60, 2.0**64
-"""Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
-
 
 STEPS = 8
 """The number of steps of an elimination that share their code. More steps take less code, but longer to run."""
@@ -84,8 +80,17 @@ def by_one_warp(a, y):
 
 @cooperative
 def _tile_solve_by_rows(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
+    """The programs of `tile_solve` in a block of one warp."""
+    return tg._tile_solve_with_free_rows(a, z, False)
+
+
+@cooperative
+def _tile_solve_with_free_rows(
+    a: Tile[Real, N, N], z: Tile[Real, N, M], inverts_pivots: constexpr[bool]
+) -> Tile[Real, N, M]:
     """Gaussian elimination without exchanges of rows, which stay in their lanes: `order` holds the pivot row of each
-    step, `step` the step in which each row was the pivot row, and `pivots` the pivot of each row."""
+    step, `step` the step in which each row was the pivot row, and `pivots` the pivot of each row.
+    `inverts_pivots`: whether a column is multiplied by the inverse of the pivot, instead of divided."""
     n = a.shape[0]
     index = tg.tile_arange(n, dtype=int)
     columns = tg.tile_reshape(index, (1, n))
@@ -94,11 +99,16 @@ def _tile_solve_by_rows(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, 
     pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = a[:, k]
-        p = tg._tile_free_pivot(column, free, index)[0] & (WARP - 1)
+        p = tg._tile_free_pivot(column, free, index)[0] & (PLACES - 1)
         row, right = a[p, :], z[p, :]
         pivot = row[k]
         free = free & (index != p)
-        factor = tg.where(free, column / tg.where(pivot == zero, one, pivot), zero)
+        if inverts_pivots:
+            scale, inverse = tg._tile_inverse_of_pivot(pivot)
+            quotient = column * scale * inverse
+        else:
+            quotient = column / tg.where(pivot == zero, one, pivot)
+        factor = tg.where(free, quotient, zero)
         below = tg.tile_reshape(factor, (n, 1))
         a = tg.where(columns > k, a - below * tg.tile_reshape(row, (1, n)), a)
         z = z - below * tg.tile_reshape(right, (1, -1))
@@ -132,7 +142,9 @@ def _tile_substitute_rows(
     return z[order]
 
 
-@_tile_substitute_rows.program(when=lambda N, group, partial: fits_lanes(N, group, partial))
+@_tile_substitute_rows.program(
+    when=lambda N, group, Real, partial: N <= WARP and fits_lanes(N, group, Real, partial)
+)
 def substitute_in_lanes(a, z, order, step, scales, inverses):
     """All steps have the same registers, so that the loop needs no copies of its body: the columns of the matrix, which
     would be other registers in each step, are in shared memory."""
@@ -147,7 +159,9 @@ def substitute_in_lanes(a, z, order, step, scales, inverses):
     return tg.tile_from_local(x, (WARP, 1), (n, columns))
 
 
-@_tile_solve_by_rows.program(when=lambda N, M, group, partial: fits_lanes(N, group, partial) and M >= N)
+@_tile_solve_by_rows.program(
+    when=lambda N, M, group, Real, partial: N <= WARP and fits_lanes(N, group, Real, partial) and M >= N
+)
 def in_lanes(a, z):
     """The steps of the elimination and of both substitutions have the same registers, so that loops need no copies of
     their bodies. In each step of the elimination rows move by one register, so that the column of the step is in the
@@ -187,6 +201,56 @@ def in_lanes(a, z):
             z_of_step = tg.lane_shuffle(x[0, c], p)
             x[0, c] = tg.where(step_of_row > k, x[0, c] - factor * z_of_step, x[0, c])
     x = tg._tile_back_substituted(factors, x, scale, inverse, row_of_step, step_of_row)
+    return tg.tile_from_local(x, (WARP, 1), (n, columns))
+
+
+@_tile_solve_by_rows.program(
+    when=lambda N, M, group, Real, partial: (
+        N <= WARP and fits_lanes(N, group, Real, partial) and has_few_columns(N, M)
+    )
+)
+def few_columns_in_lanes(a, z):
+    if tg._on_gpu():
+        return tg._tile_solve_in_lanes(a, z)
+    else:
+        return tg._tile_solve_with_free_rows(a, z, True)
+
+
+@cooperative
+def _tile_solve_in_lanes(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
+    """As `_tile_solve_with_free_rows`, with a row in each lane. Lanes beyond the matrix hold rows of zeros that are
+    never free."""
+    n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
+    row, x = tg.tile_local(a, (WARP, 1)), tg.tile_local(z, (WARP, 1))
+    zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
+    step_of_row, row_of_step, free, own_pivot = lane, lane, lane < n, one
+    for k in tg.unrolled(n):
+        column = row[0, k]
+        bits = tg._tile_magnitude_bits(column)
+        p = tg.lane_argmax(tg.where(free, bits, type(bits)(0)))
+        is_pivot = lane == p
+        free = free & ~is_pivot
+        scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(column, p))
+        factor = tg.where(free, column * scale * inverse, zero)
+        own_pivot = tg.where(is_pivot, column, own_pivot)
+        step_of_row, row_of_step = tg.where(is_pivot, k, step_of_row), tg.where(lane == k, p, row_of_step)
+        for c in tg.unrolled(n):
+            if c > k:
+                row[0, c] = row[0, c] - factor * tg.lane_shuffle(row[0, c], p)
+        for c in tg.unrolled(columns):
+            x[0, c] = x[0, c] - factor * tg.lane_shuffle(x[0, c], p)
+    own_scale = tg._tile_scale_of_pivot(own_pivot)
+    own_inverse = one / (own_pivot * own_scale)
+    for c in tg.unrolled(columns):
+        x[0, c] = x[0, c] * own_scale
+    for substituted in tg.unrolled(n):
+        k = n - 1 - substituted
+        p = tg.lane_shuffle(row_of_step, k)
+        for c in tg.unrolled(columns):
+            solution = tg.lane_shuffle(x[0, c] * own_inverse, p)
+            x[0, c] = tg.where(step_of_row < k, x[0, c] - row[0, k] * own_scale * solution, x[0, c])
+    for c in tg.unrolled(columns):
+        x[0, c] = tg.lane_shuffle(x[0, c] * own_inverse, row_of_step)
     return tg.tile_from_local(x, (WARP, 1), (n, columns))
 
 

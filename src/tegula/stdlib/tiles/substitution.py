@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.declaration import cooperative
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import WARP, fits_lanes
+from tegula.stdlib.tiles.warps import WARP, fits_lanes, has_few_columns
 
 N, M = Extent("N"), Extent("M")
 
@@ -24,7 +24,7 @@ def _tile_substitute(t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[
 
 
 @_tile_substitute.program(
-    when=lambda N, M, group, partial: fits_lanes(N, group, partial) and 2 * M <= N,
+    when=lambda N, M, group, Real, partial: fits_lanes(N, group, Real, partial) and has_few_columns(N, M),
 )
 def with_inverses(t, z, upper):
     if tg._on_gpu():
@@ -59,23 +59,29 @@ def _tile_substitute_with_inverses(
 def _tile_substitute_in_lanes(
     t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]
 ) -> Tile[Real, N, M]:
-    """As `_tile_substitute_with_inverses`, with a row in each lane of a warp, which computes the inverse of its own
-    pivot."""
+    """As `_tile_substitute_with_inverses`, with rows i, i + 32, .. in lane i, which computes the inverses of their
+    pivots."""
     n, columns, lane = t.shape[0], z.shape[1], tg.group_lane()
+    slots = tg.static(-(-n // WARP))
     row, x = tg.tile_local(t, (WARP, 1)), tg.tile_local(z, (WARP, 1))
-    pivot = row[0, 0]
-    for k in tg.unrolled(n):
-        pivot = tg.where(lane == k, row[0, k], pivot)
-    scale = tg._tile_scale_of_pivot(pivot)
-    inverse = type(pivot)(1.0) / (pivot * scale)
-    for c in tg.unrolled(columns):
-        x[0, c] = x[0, c] * scale
+    one = type(row[0, 0])(1.0)
+    scale, inverse = tg.vector(one, length=slots), tg.vector(one, length=slots)
+    for s in tg.unrolled(slots):
+        pivot = one
+        for k in tg.unrolled(n):
+            pivot = tg.where(lane + s * WARP == k, row[s, k], pivot)
+        scale[s] = tg._tile_scale_of_pivot(pivot)
+        inverse[s] = one / (pivot * scale[s])
+        for c in tg.unrolled(columns):
+            x[s, c] = x[s, c] * scale[s]
     for step in tg.unrolled(n):
         k = n - 1 - step if upper else step
-        remains, factor = lane < k if upper else lane > k, row[0, k] * scale
         for c in tg.unrolled(columns):
-            solution = tg.lane_shuffle(x[0, c] * inverse, k)
-            x[0, c] = tg.where(remains, x[0, c] - factor * solution, x[0, c])
-    for c in tg.unrolled(columns):
-        x[0, c] = x[0, c] * inverse
+            solution = tg.lane_shuffle(x[k // WARP, c] * inverse[k // WARP], k % WARP)
+            for s in tg.unrolled(slots):
+                remains = lane + s * WARP < k if upper else lane + s * WARP > k
+                x[s, c] = tg.where(remains, x[s, c] - row[s, k] * scale[s] * solution, x[s, c])
+    for s in tg.unrolled(slots):
+        for c in tg.unrolled(columns):
+            x[s, c] = x[s, c] * inverse[s]
     return tg.tile_from_local(x, (WARP, 1), (n, columns))

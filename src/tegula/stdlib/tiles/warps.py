@@ -6,6 +6,8 @@ from tegula.types import DType
 
 WARP, REGISTERS = 32, 128
 """The number of threads of a warp, and the maximum number of registers of a thread that hold elements of the matrix."""
+PLACES = 2 * WARP
+"""A power of two that is at least the number of rows of a matrix in the registers of a warp."""
 
 
 def fits_warp(n: int, group: int, dtype: DType) -> bool:
@@ -13,6 +15,18 @@ def fits_warp(n: int, group: int, dtype: DType) -> bool:
     return group == WARP and n * -(-n // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
 
 
-def fits_lanes(n: int, group: int, partial: bool) -> bool:
-    """Whether each lane of a warp holds a row. Smaller matrices share warps."""
-    return group == WARP and WARP // 2 < n <= WARP and not partial
+def fits_lanes(n: int, group: int, dtype: DType, partial: bool) -> bool:
+    """Whether the lanes of a warp hold a matrix with rows i, i + 32, .. in lane i. Smaller matrices share warps."""
+    return n > WARP // 2 and fits_warp(n, group, dtype) and not partial
+
+
+def has_few_columns(rows: int, columns: int) -> bool:
+    """Whether the lanes of a warp hold the rows of a right-hand side with those of a matrix. With many columns, columns
+    in lanes need fewer shuffles."""
+    return 2 * columns * -(-rows // WARP) <= min(rows, WARP)
+
+
+def threads_of_rows(N: int, Real: DType, R: int = 1) -> int:
+    """The number of threads of a block that solves linear equations or factors a matrix: a warp whose registers hold
+    the matrix; 0, the default number, for other matrices and many columns of a right-hand side."""
+    return WARP if fits_warp(N, WARP, Real) and has_few_columns(N, R) else 0
