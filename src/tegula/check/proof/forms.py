@@ -227,7 +227,8 @@ class Forms(Labels):
             out = [*thresholds, *_carried_extreme(x), *self._forms_of_equal_increment(slot, x, guess), *out]
         class_form = ("class", x, "branched" if slot in self.branched else "")
         if hints and counter and not index and (step is None or step.coefficients):
-            ties = self._tied_to_ghosts(slot, state, guess) if tied else []
+            descends = slot[3] in slot[3].owner.parent.arguments and decreases(slot[3].owner.parent, slot[3])
+            ties = self._tied_to_ghosts(slot, state, guess) if tied or descends else []
             tied_forms: list[Form] = [("tied", x, *tie) for tie in ties]
             return [*tied_forms, *out, class_form, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.coefficients):
@@ -351,7 +352,8 @@ class Forms(Labels):
         descends = isinstance(loop, For | While) and slot[3] in loop.arguments and decreases(loop, slot[3])
         ghosts = {("waited", r, b): w for b, w in role.waited.items()}
         ghosts |= {("arrived", r, b): a for b, a in role.arrived.items()}
-        for hint in self.program.hints.get(slot[3], []):
+        hints = self.program.hints.get(slot[3], [])
+        for hint in hints:
             stages = self.program.stages[hint.barrier]
             own_count = ("waited" if hint.waits else "arrived", r, hint.barrier)
             is_conditional = self._is_conditional_count(own_count, state)
@@ -368,7 +370,8 @@ class Forms(Labels):
                     out |= dict.fromkeys(
                         self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, descends, state)
                     )
-        return [*out]
+        # of a value that selects stages and parities, a residue modulo twice the stages says most
+        return sorted(out, key=lambda form: -form[2]) if len({h.parity for h in hints}) > 1 else [*out]
 
     def _residues_of(
         self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, descends: bool, state: State

@@ -9,7 +9,7 @@ from tegula.check.scheduled import Access, Scheduled, memory
 from tegula.dataclass import dataclass
 from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import events as E
-from tegula.ops.base import Binary
+from tegula.ops.base import Binary, Unary
 from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
@@ -213,7 +213,7 @@ class Program(Scheduled):
             elif isinstance(op, Select):
                 join(op.result, op.a)
                 join(op.result, op.b)
-            elif isinstance(op, Cast):
+            elif isinstance(op, Cast | Unary):
                 join(op.result, op.x)
             elif isinstance(op, Binary):
                 join(op.result, op.b if isinstance(op.a.owner, ConstantLike) else op.a)
@@ -236,14 +236,14 @@ class Program(Scheduled):
         return {v: [*hints_of[find(v)]] for v in self.values if find(v) in hints_of}
 
     def _uses(self) -> dict[Value, set[Hint]]:
-        """The uses of values as a stage or parity, directly or through the initial values of loops."""
+        """The uses of values as a stage or parity: directly, with constants, or through the initial values of loops."""
         out: dict[Value, set[Hint]] = {}
         for op in self.ops:
             for e in self.events_of(op):
                 b = self.at(e)
                 for k, v in enumerate(E.stage_and_phase(op)):
-                    while isinstance(v.owner, Cast):
-                        v = v.owner.x
+                    while (operand := _only_operand(v)) is not None:
+                        v = operand
                     out.setdefault(v, set()).add(Hint(b, bool(k), isinstance(e, E.Wait)))
         for op in reversed([*self.ops]):  # inner loops first
             for a, v in zip(op.arguments, op.initial, strict=True) if isinstance(op, For | While) else ():
@@ -281,6 +281,17 @@ class Program(Scheduled):
             elif owner is not None and not owner.regions:
                 queue.extend(owner.operands)
         return needed
+
+
+def _only_operand(v: Value) -> Value | None:
+    """The only operand of an op that is not a constant; None if there are several, or none."""
+    op = v.owner
+    if isinstance(op, Cast | Unary):
+        return op.x
+    if not isinstance(op, Binary):
+        return None
+    operands = [x for x in (op.a, op.b) if not isinstance(x.owner, ConstantLike)]
+    return operands[0] if len(operands) == 1 else None
 
 
 def _fills(e: E.Event, ring: Value) -> bool:

@@ -186,21 +186,26 @@ def _counter(yielded: Value, argument: Value) -> bool:
 
 
 def decreases(loop: LoopLike, argument: Value) -> bool:
-    """Whether an iteration subtracts a constant from a value that a loop carries, on some path."""
-    queue = [loop.body.yielded[loop.arguments.index(argument)]]
+    """Whether an iteration subtracts a constant from a value that a loop carries, on some path or in an inner loop."""
+    queue, arguments = [loop.body.yielded[loop.arguments.index(argument)]], {argument}
     visited = set(queue)
     while queue:
         v = queue.pop()
         owner = v.owner
         if not isinstance(owner, Op):
             continue
-        if isinstance(owner, Add | Sub) and owner.a is argument and (n := constant(owner.b)) is not None:
+        if isinstance(owner, Add | Sub) and owner.a in arguments and (n := constant(owner.b)) is not None:
             if ((n.value or 0) < 0) == isinstance(owner, Add):
                 return True
             continue
-        is_branch = isinstance(owner, BranchLike)
         k = owner.results.index(v)
-        inputs = [region.yielded[k] for region in continuing(owner)] if is_branch else [*owner.operands]
+        if isinstance(owner, LoopLike):
+            arguments.add(owner.arguments[k])
+            inputs = [owner.body.yielded[k]]
+        elif isinstance(owner, BranchLike):
+            inputs = [region.yielded[k] for region in continuing(owner)]
+        else:
+            inputs = [*owner.operands]
         queue += [x for x in inputs if x not in visited]
         visited.update(inputs)
     return False
