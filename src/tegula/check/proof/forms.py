@@ -353,6 +353,7 @@ class Forms(Labels):
         ghosts = {("waited", r, b): w for b, w in role.waited.items()}
         ghosts |= {("arrived", r, b): a for b, a in role.arrived.items()}
         hints = self.program.hints.get(slot[3], [])
+        selects_both = len({hint.parity for hint in hints}) > 1
         for hint in hints:
             stages = self.program.stages[hint.barrier]
             own_count = ("waited" if hint.waits else "arrived", r, hint.barrier)
@@ -366,20 +367,19 @@ class Forms(Labels):
                 own_count,
                 *(similar_ghosts if is_conditional or guess.get(own_count, 0) is None else ()),
             ]:
-                if ghost in ghosts:
+                # a residue modulo twice the stages, which selects the stage and the parity, comes first
+                moduli = (2 * stages, stages) if selects_both and not hint.parity else (stages,)
+                for modulus in moduli if ghost in ghosts else ():
                     out |= dict.fromkeys(
-                        self._residues_of(ghost, ghosts[ghost], x, stages, hint.parity, descends, state)
+                        self._residues_of(ghost, ghosts[ghost], x, modulus, hint.parity, descends, state)
                     )
-        # of a value that selects stages and parities, a residue modulo twice the stages says most
-        return sorted(out, key=lambda form: -form[2]) if len({h.parity for h in hints}) > 1 else [*out]
+        return sorted(out, key=lambda form: -form[2]) if selects_both else [*out]
 
     def _residues_of(
         self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, descends: bool, state: State
     ) -> list[Form]:
-        forms = [(stages, d, e, parity, False) for d in range(stages) for e in range(2 if parity else 1)]
-        if not parity:
-            periods = (stages, 2 * stages)  # a value modulo 2 * stages selects the stage and the parity
-            forms = [(size, d, 0, False, descends) for size in periods for d in range(size)]
+        descends = descends and not parity
+        forms = [(stages, d, e, parity, descends) for d in range(stages) for e in range(2 if parity else 1)]
         residues = [residue(n, *form) for form in forms]
         matching = [form for form, y in zip(forms, residues, strict=True) if y == x]
         if not matching and x.value is None:
