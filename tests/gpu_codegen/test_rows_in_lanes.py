@@ -41,7 +41,12 @@ def matrices(n: int, dtype: Any) -> np.ndarray:
 
 @pytest.mark.machine_code
 @pytest.mark.parametrize(
-    ("n", "dtype"), [(17, np.float32), pytest.param(24, np.float64, marks=pytest.mark.slow(every=1))]
+    ("n", "dtype"),
+    [
+        (17, np.float32),
+        pytest.param(24, np.float64, marks=pytest.mark.slow(every=1)),
+        pytest.param(33, np.float32, marks=pytest.mark.slow(every=1)),
+    ],
 )
 def test_factors_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(n: int, dtype: Any) -> None:
     a = matrices(n, dtype)

@@ -10,6 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lu import well_pivoted
+from tegula.stdlib.tiles.warps import threads_of_rows
 
 N, ONE = Extent("N"), 1
 
@@ -36,6 +37,9 @@ def tile_determinant(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., ONE]:
     for k in range(n):
         result = result * tg.where(piv[k] == k, lu[k, k], -lu[k, k])
     return tg.tile_full(shape=1, value=result)
+
+
+tile_determinant.threads(threads_of_rows)
 
 
 @tile_determinant.vjp(keep=("a", "result"))

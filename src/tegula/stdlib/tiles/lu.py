@@ -14,6 +14,8 @@ from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp
 from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
+STEPS = 8
+"""The number of steps that share their code if a lane has several rows."""
 
 SMALL, SCALE = 2.0**-60, 2.0**64
 """Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
@@ -83,11 +85,11 @@ def _tile_lu_of_rows(a: Tile[Real, N, M]) -> tuple[Tile[Real, N, M], Tile[int32,
 
 
 @tile_lu.program(
-    when=lambda N, group, Real, partial: N < WARP and fits_lanes(N, group, Real, partial),
+    when=lambda N, group, Real, partial: N != WARP and fits_lanes(N, group, Real, partial),
 )
 def in_lanes(a):
     if tg._on_gpu():
-        return tg._tile_lu_in_lanes(a)
+        return tg._tile_lu_in_lanes(a) if a.shape[0] < WARP else tg._tile_lu_in_loops(a)
     else:
         return tg._tile_lu_without_exchanges(a, True)
 
@@ -151,6 +153,71 @@ def _tile_lu_in_lanes(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32
         for c in tg.unrolled(n):
             factors[position[s], c] = row[s, c]
     return factors[:n, :], tg.tile_from_local(piv, (WARP,), (n,))
+
+
+@cooperative
+def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
+    """As `_tile_lu_in_lanes`, for matrices whose unrolled steps would be larger than the instruction cache. STEPS steps
+    share their code: in each step rows move by one register, so that the column of the step is in the first register.
+    The lane of the pivot row stores the elements that are left to shared memory, and each lane its factors."""
+    n, lane = a.shape[0], tg.group_lane()
+    slots = tg.static(-(-n // WARP))
+    row = tg.tile_local(a, (WARP, 1))
+    zero = type(row[0, 0])(0.0)
+    none = type(tg._tile_magnitude_bits(zero))(0)
+    stride = tg.static(n + STEPS + (n + STEPS + 1) % 2)
+    factors = tg.tile_empty(shape=(slots * WARP, stride), dtype=type(zero), storage="shared")
+    piv = tg.tile_empty(shape=n, dtype=int, storage="shared")
+    order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
+    position, free = tg.vector(lane, length=slots), tg.vector(lane, length=slots)
+    magnitude, factor = tg.vector(none, length=slots), tg.vector(zero, length=slots)
+    for s in tg.unrolled(slots):
+        position[s], free[s] = lane + s * WARP, tg.where(lane + s * WARP < n, 1, 0)
+    for first in tg.static(range(0, n, STEPS)):
+        for step in tg._rolled(tg.static(min(STEPS, n - first))):
+            k = tg.static(first) + step
+            largest = none
+            for s in tg.unrolled(slots):
+                magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
+                largest = tg.max(largest, magnitude[s])
+            largest = tg.lane_max(largest)
+            packed_pivot = tg.static(PLACES * PLACES)
+            for s in tg.unrolled(slots):
+                candidate = position[s] * PLACES + (lane + s * WARP)
+                packed_pivot = tg.min(
+                    packed_pivot, tg.where(magnitude[s] == largest, candidate, PLACES * PLACES)
+                )
+            packed_pivot = tg.lane_min(packed_pivot)
+            p, pivot_position = (
+                packed_pivot & (PLACES - 1),
+                packed_pivot >> tg.static(PLACES.bit_length() - 1),
+            )
+            pivot = row[0, 0]
+            for s in tg.unrolled(slots):
+                pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
+            owns_pivot = lane == p & (WARP - 1)
+            if owns_pivot:
+                factors[p, k], piv[k] = pivot, pivot_position
+            scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(pivot, p & (WARP - 1)))
+            for s in tg.unrolled(slots):
+                is_pivot = lane + s * WARP == p
+                free[s] = tg.where(is_pivot, 0, free[s])
+                factor[s] = tg.where(free[s] == 1, row[s, 0] * scale * inverse, zero)
+                if free[s] == 1:
+                    factors[lane + s * WARP, k] = factor[s]
+                position[s] = tg.where(is_pivot, k, tg.where(position[s] == k, pivot_position, position[s]))
+            for c in tg.unrolled(tg.static(n - first - 1)):
+                element = row[0, c + 1]
+                for s in tg.unrolled(slots):
+                    element = tg.where(p >= s * WARP, row[s, c + 1], element)
+                if owns_pivot:
+                    factors[p, k + 1 + c] = element
+                element = tg.lane_shuffle(element, p & (WARP - 1))
+                for s in tg.unrolled(slots):
+                    row[s, c] = row[s, c + 1] - factor[s] * element
+    for s in tg.unrolled(slots):
+        order[position[s]] = lane + s * WARP
+    return factors[order][:n, :n], piv
 
 
 @cooperative

@@ -12,6 +12,7 @@ from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import reference as factored
 from tegula.stdlib.tiles.lu import well_pivoted
+from tegula.stdlib.tiles.warps import threads_of_rows
 from tegula.types import int32
 
 N, R = Extent("N"), Extent("R", optional=True)
@@ -45,6 +46,9 @@ def tile_lu_solve(
     permuted = tg._tile_permute_rows(tg.tile_reshape(y, (n, -1)), piv)
     z = tg.tile_lower_solve(tg.where(rows == columns, 1.0, lu), permuted)
     return tg.tile_reshape(tg.tile_upper_solve(lu, z), y.shape)
+
+
+tile_lu_solve.threads(threads_of_rows)
 
 
 @tile_lu_solve.vjp(keep=("lu", "piv", "result"))

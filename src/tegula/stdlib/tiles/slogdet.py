@@ -10,6 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lu import well_pivoted
+from tegula.stdlib.tiles.warps import threads_of_rows
 
 N, ONE = Extent("N"), 1
 
@@ -39,6 +40,9 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
         sign = tg.where(d == 0.0, 0.0, tg.where(d < 0.0, -permuted_sign, permuted_sign))
         log = log + tg.log(tg.abs(d))
     return tg.tile_full(shape=1, value=sign), tg.tile_full(shape=1, value=log)
+
+
+tile_slogdet.threads(threads_of_rows)
 
 
 @tile_slogdet.vjp(keep="a")

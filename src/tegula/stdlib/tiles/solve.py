@@ -12,7 +12,7 @@ from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import SCALE, SMALL, is_padded, well_pivoted
-from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp, has_few_columns
+from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp, has_few_columns, threads_of_rows
 from tegula.types import int32
 
 N, M, R = Extent("N"), Extent("M"), Extent("R", optional=True)
@@ -277,6 +277,9 @@ def _tile_back_substituted(upper: Tile[Real, N, M], x, scale, inverse, row_of_st
 def _tile_scale_of_pivot(pivot):
     """A power of two with which the inverse of a pivot does not overflow."""
     return tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
+
+
+tile_solve.threads(threads_of_rows)
 
 
 @tile_solve.vjp(keep=("a", "result"))
