@@ -134,7 +134,7 @@ FUNCTIONS: dict[str, Slopes] = {
 
 LINEAR = frozenset({
     *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert", "vec.part"),
-    *("lane.shuffle", "lane.xor", "lane.collect"),
+    *("lane.shuffle", "lane.xor", "lane.collect", "lane.spill", "lane.reload"),
     *("array.load", "array.store", "array.atomic", "array.view", "array.shape"),
     *("array.gather", "array.scatter", "array.scatter_atomic"),
     *("buf.new", "buf.read", "buf.write", "buf.view", "buf.reshape", "buf.get", "buf.set", "buf.update"),

@@ -10,6 +10,7 @@ import numpy as np
 
 import tegula as tg
 
+lang: Any = tg
 D = tg.float64
 Shape = tuple[int, ...]
 
@@ -392,6 +393,17 @@ def wide_segments(a: tg.array[D], y: tg.array[D]):
     x = a[j]
     s = tg.lane_sum(x * x, 64) + tg.lane_max(x, 128)
     y[j] = s * tg.lane_shuffle(x, j * 5, 128) + tg.lane_xor(x, 32, 64)
+
+
+@case((12,), out=(12,), dims=(12,), tiled=False)
+def spilled_values(a: tg.array[D], y: tg.array[D]):
+    j = tg.tid()
+    pair = lang._spill(tg.vector(a[j] * a[j], tg.sin(a[j])))
+    s = a[j]
+    for _ in range(3):
+        reloaded = lang._reload(pair)
+        s = s * reloaded[0] + reloaded[1]
+    y[j] = s * lang._reload(pair)[1]
 
 
 @case((5, 9), (2, 4, 4), out=(5, 9), block=16)

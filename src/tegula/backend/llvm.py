@@ -11,6 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import NewPassManager
 
+from tegula.backend.frame_addresses import fold_frame_addresses
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
 from tegula.backend.ptx_repairs import repair_ptx
@@ -187,7 +188,7 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     _optimise_ptx(module, target)
-    return repair_ptx(_cuda_machine(target).emit_assembly(module))
+    return repair_ptx(fold_frame_addresses(_cuda_machine(target).emit_assembly(module)))
 
 
 def _ptx_module(ir_text: str, target: CudaTarget) -> Any:

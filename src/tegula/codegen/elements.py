@@ -18,6 +18,7 @@ from tegula.ops.base import Elementwise
 from tegula.ops.blocks_in_lanes import TileAddress
 from tegula.ops.control import If, Yield
 from tegula.ops.convert import Bitcast, Cast
+from tegula.ops.spill import Reload, Spill
 from tegula.ops.table import TableGet
 from tegula.ops.tile import (
     TileArange,
@@ -49,6 +50,8 @@ STRAIGHT = (
     VecPart,
     VecBits,
     TableGet,
+    Spill,
+    Reload,
     Yield,
 )
 

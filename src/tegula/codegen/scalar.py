@@ -22,6 +22,7 @@ from tegula.ops import scalar as S
 from tegula.ops.base import Elementwise, element
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.scalar import Classify, Cmp, Select
+from tegula.ops.spill import Reload, Spill
 from tegula.ops.table import TableGet
 from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat, VecUnset
 from tegula.types import (
@@ -715,5 +716,7 @@ _LOWERINGS: dict[type[Op], Callable[[Code, Any, Sequence[Components], int], Comp
     VecMake: _composed,
     VecPart: lambda code, op, operands, width: tuple(operands[0][k] for k in op.selected),
     VecSplat: _composed,
+    Spill: lambda code, op, operands, width: operands[0],
+    Reload: lambda code, op, operands, width: operands[0],
     VecUnset: lambda code, op, operands, width: _constants(op.type, 0, width),
 }

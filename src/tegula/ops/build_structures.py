@@ -7,6 +7,7 @@ from tegula.ops.array import ArrayLoad, ArrayShape, array_type
 from tegula.ops.base import public
 from tegula.ops.builder import OpBuilder
 from tegula.ops.scalar import Cmp, DotBytes, PermuteBytes, Select
+from tegula.ops.spill import Reload, Spill
 from tegula.ops.structs import StructValue
 from tegula.ops.structures import StructureLoad, StructurePrefetch, StructureTable, StructureValue
 from tegula.ops.vector import VecBits, VecUnset
@@ -85,6 +86,18 @@ def dot_bytes(b: OpBuilder, x: Value, y: Value, z: Value) -> Value:
 def unset(b: OpBuilder, dtype: ElementType) -> Value:
     """A vector of a type whose components have no particular value."""
     return b.one(VecUnset, [], {"type": dtype})
+
+
+@public("_spill")
+def spill(b: OpBuilder, x: Value) -> Value:
+    """A value that a thread of a GPU keeps in its memory, for `_reload`."""
+    return b.one(Spill, [x])
+
+
+@public("_reload")
+def reload(b: OpBuilder, x: Value) -> Value:
+    """The value of a `_spill`, read from the thread's memory of a GPU."""
+    return b.one(Reload, [x])
 
 
 @public("_bits")

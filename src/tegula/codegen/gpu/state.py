@@ -46,6 +46,8 @@ class GpuState(State):
     stored: dict[Value, Value] = field(default_factory=dict)
     """The vectors in the thread's memory, which have no registers, each with the representative of the vectors that
     share an array."""
+    spilled: dict[Value, View] = field(default_factory=dict)
+    """The memory of the thread that holds the result of a `lane.spill`."""
     vector_arrays: dict[Value, View] = field(default_factory=dict)
     """The arrays of vectors, by representative."""
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
@@ -149,7 +151,9 @@ class GpuState(State):
         for n in shape:
             count *= n
         pointer = self.code.fresh("e")
-        self.frame.append(f"  {pointer} = alloca [{count * element_bytes(dtype)} x i8], align 16")
+        line = f"  {pointer} = alloca [{count * element_bytes(dtype)} x i8], align 16"
+        # Of the variable that comes first the address is the stack pointer, which needs no further register.
+        self.frame.insert(0 if name == "vector" else len(self.frame), line)
         return View(pointer, dtype, shape, packed_strides(shape, components(dtype)))
 
     def shared(self, value: Value) -> str:

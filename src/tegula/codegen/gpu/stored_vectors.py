@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tegula.codegen.convert import convert
+from tegula.codegen.gpu.spills import spill_access
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import View
 from tegula.codegen.text import constant, scalar_type
@@ -173,7 +174,7 @@ class _Order:
 
 
 def vector_access(s: GpuState, op: Op) -> bool:
-    """Lower an insert or extract of a vector in memory; False for all other ops."""
+    """Lower an insert or extract of a vector in memory, a spill, or a reload; False for all other ops."""
     if isinstance(op, VecInsert) and op.result in s.stored:
         copy_to_array(s, op.composite, op.result)
         array = _array(s, op.result)
@@ -186,7 +187,7 @@ def vector_access(s: GpuState, op: Op) -> bool:
         element = _element(s, array, op.indices[0], array.shape[0] - 2)
         s.scalars[op.result] = s.memory.load_element(element, array.dtype)
         return True
-    return False
+    return spill_access(s, op)
 
 
 def copy_to_array(s: GpuState, source: Value, target: Value) -> None:

@@ -9,7 +9,8 @@ times the reciprocal of the direction. The bounds on the grid are displaced so f
 rounded; minima, maxima and the last rounding keep the order of distances. The results are equal to those of the nodes
 of CPUs, because triangles are tested in the same way, and only boxes that begin beyond the closest hit are skipped.
 
-The nodes above the current one that have remaining children are on a stack, at most one for each level."""
+The nodes above the current one that have remaining children are on a stack, at most one for each level. Constants of
+the ray that a node or a leaf uses once are in the memory of the thread (`_spill`), so that 48 registers are enough."""
 
 from __future__ import annotations
 
@@ -22,8 +23,6 @@ from tegula.stdlib.geometry.layout import (
     COMPACT_Z,
     LEVELS,
     MESH,
-    TRIANGLE_BYTES,
-    TRIANGLE_FACE,
     UNIT,
     VEC3,
     WIDTH,
@@ -33,7 +32,7 @@ from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import VecType, float16, float32, int32, uint8, uint32, uint64
 
-FOUR = VecType(4, uint32)
+TWO, FOUR = VecType(2, uint32), VecType(4, uint32)
 PAIR = VecType(2, float16)
 STACK = VecType(LEVELS, uint64)
 ROUNDING = 2.0**-21
@@ -58,20 +57,20 @@ COMPACT_RAY = StructType(
     {
         "start": VEC3,
         "inverse": VEC3,
-        "displacement": float32,
         "scale": float32,
-        "middle": float32,
         "order": int32,
-        **dict.fromkeys(("x", "y", "z", "first", "second"), uint32),
+        "masks": TWO,
+        "planes": FOUR,
     },
     __name__,
     "COMPACT_RAY",
 )
 """A ray through compact nodes. `inverse`: the reciprocals of the direction, times `scale`, so that the least is from 4
-to 8; `displacement`: of planes, infinite if planes do not restrict distances; `order`: the octant, plus WIDTH times the
-axis of the least reciprocal; `middle`: the distance to the middle of a node along this axis. `x`, `y`, `z`: for each
-axis the reciprocal as a float16, in the upper half, and the selector of the planes where the ray enters, in the lower
-half. `first`, `second`: for four children each, their bits in the order of the ray, as bytes."""
+to 8; `order`: the octant, plus WIDTH times the axis of the least reciprocal. A thread keeps `planes` and `masks` in its
+memory, and reads both for each node. `planes`: for each axis the reciprocal as a float16, in the upper half, and the
+selector of the planes where the ray enters, in the lower half; and the bits of the displacement of planes, which is
+infinite if planes do not restrict distances. `masks`: the bits of children 0 to 3 and 4 to 7 in the order of the ray,
+as bytes."""
 
 
 @composite()
@@ -124,7 +123,7 @@ def _compact_ray(nodes: uint64, start: VEC3, dir: VEC3):
     if not is_moderate:
         least, displacement = 1.0, tg.inf
     ray = COMPACT_RAY()
-    ray.start, ray.displacement = start, displacement
+    ray.start = start
     # The power of two that makes the exponent of the least reciprocal that of 4.
     ray.scale = tg.bitcast(0x80000000 - (tg.bitcast(least, uint32) & 0x7F800000), float32)
     for axis in tg.static(range(3)):
@@ -133,16 +132,18 @@ def _compact_ray(nodes: uint64, start: VEC3, dir: VEC3):
     longest = least * ray.scale
     x, y = tg.abs(ray.inverse[0]), tg.abs(ray.inverse[1])
     axis = tg.where(x <= longest, 0, tg.where(y <= longest, 1, 2))
-    along = tg.where(axis == 0, ray.inverse[0], tg.where(axis == 1, ray.inverse[1], ray.inverse[2]))
-    ray.middle = 128.0 * UNIT * along
-    ray.x, ray.y, ray.z = (
-        tg._factor_and_sides(ray.inverse[0]),
-        tg._factor_and_sides(ray.inverse[1]),
-        tg._factor_and_sides(ray.inverse[2]),
+    ray.planes = tg._spill(
+        FOUR(
+            tg._factor_and_sides(ray.inverse[0]),
+            tg._factor_and_sides(ray.inverse[1]),
+            tg._factor_and_sides(ray.inverse[2]),
+            tg.bitcast(displacement, uint32),
+        )
     )
     x_side, y_side, z_side = tg._sign_bits_of_ray(ray.inverse)
     octant = x_side | (y_side << 1) | (z_side << 2)
-    ray.first, ray.second = tg._bits_in_order(octant)
+    first, second = tg._bits_in_order(octant)
+    ray.masks = tg._spill(TWO(first, second))
     ray.order = octant + WIDTH * axis
     return ray
 
@@ -157,17 +158,24 @@ def _distances(bounds: uint32, factor_and_sides: uint32, addend: float16):
 
 @composite()
 def _length_in_children(
-    ray: COMPACT_RAY, x: uint32, y: uint32, z: uint32, ends: PAIR, ax: PAIR, ay: PAIR, az: PAIR
+    planes: FOUR, x: uint32, y: uint32, z: uint32, ends: PAIR, ax: PAIR, ay: PAIR, az: PAIR
 ):
-    """The lengths of a ray in the boxes of two children; negative for boxes that the ray does not hit. x, y, z: the
-    bounds of the children; `ends`: the first and last distance; ax, ay, az: for each axis the addends of planes where
-    the ray enters and leaves."""
-    enter = tg.max(tg._distances(x, ray.x, ax[0]), tg._distances(y, ray.y, ay[0]))
-    enter = tg.max(tg.max(enter, tg._distances(z, ray.z, az[0])), PAIR(ends[0]))
-    x_out, y_out, z_out = ray.x ^ OTHER_SIDES, ray.y ^ OTHER_SIDES, ray.z ^ OTHER_SIDES
+    """The lengths of a ray in the boxes of two children; negative for boxes that the ray does not hit. `planes`: see
+    COMPACT_RAY; x, y, z: the bounds of the children; `ends`: the first and last distance; ax, ay, az: for each axis the
+    addends of planes where the ray enters and leaves."""
+    x_in, y_in, z_in = planes[0], planes[1], planes[2]
+    enter = tg.max(tg._distances(x, x_in, ax[0]), tg._distances(y, y_in, ay[0]))
+    enter = tg.max(tg.max(enter, tg._distances(z, z_in, az[0])), PAIR(ends[0]))
+    x_out, y_out, z_out = x_in ^ OTHER_SIDES, y_in ^ OTHER_SIDES, z_in ^ OTHER_SIDES
     leave = tg.min(tg._distances(x, x_out, ax[1]), tg._distances(y, y_out, ay[1]))
     leave = tg.min(tg.min(leave, tg._distances(z, z_out, az[1])), PAIR(ends[1]))
     return tg.bitcast(leave - enter, uint32)
+
+
+@composite()
+def _along(ray: COMPACT_RAY, v: VEC3):
+    """The component of a vector along the axis of the least reciprocal of a ray's direction."""
+    return tg.where(ray.order < WIDTH, v[0], tg.where(ray.order < 2 * WIDTH, v[1], v[2]))
 
 
 @composite()
@@ -181,6 +189,7 @@ def _addends(origin: float32, inverse: float32, steps_per_unit: float32, base: f
 def _entered_compact_children(ray: COMPACT_RAY, node: uint64, limit: float32):
     """The mask of the children of a compact node whose boxes a ray hits up to a distance, in the order in which the ray
     enters the children."""
+    planes, masks = tg._reload(ray.planes), tg._reload(ray.masks)
     head = tg._element_at(node, FOUR)
     x, y = tg._element_at(node + COMPACT_X, FOUR), tg._element_at(node + COMPACT_Y, FOUR)
     z = tg._element_at(node + COMPACT_Z, FOUR)
@@ -188,41 +197,32 @@ def _entered_compact_children(ray: COMPACT_RAY, node: uint64, limit: float32):
     origin = tg.vec3()
     for axis in tg.static(range(3)):
         origin[axis] = (tg.bitcast(head[axis], float32) - ray.start[axis]) * ray.inverse[axis]
-    along = tg.where(ray.order < WIDTH, origin[0], tg.where(ray.order < 2 * WIDTH, origin[1], origin[2]))
-    base = tg.fma(along, steps_per_unit, ray.middle)
-    moved = ray.displacement * steps_per_unit
+    middle = 128.0 * UNIT * tg._along(ray, ray.inverse)
+    base = tg.fma(tg._along(ray, origin), steps_per_unit, middle)
+    moved = tg.bitcast(planes[3], float32) * steps_per_unit
     ax = tg._addends(origin[0], ray.inverse[0], steps_per_unit, base, moved)
     ay = tg._addends(origin[1], ray.inverse[1], steps_per_unit, base, moved)
     az = tg._addends(origin[2], ray.inverse[2], steps_per_unit, base, moved)
     # Both ends are finite, so that no length is NaN.
     ends = tg._pair(-base, tg.fma(limit * ray.scale, steps_per_unit, -base))
     ends = tg.min(tg.max(ends, PAIR(tg.float16(-FAR))), PAIR(tg.float16(FAR)))
-    a = tg._length_in_children(ray, x[0], y[0], z[0], ends, ax, ay, az)
-    b = tg._length_in_children(ray, x[1], y[1], z[1], ends, ax, ay, az)
+    a = tg._length_in_children(planes, x[0], y[0], z[0], ends, ax, ay, az)
+    b = tg._length_in_children(planes, x[1], y[1], z[1], ends, ax, ay, az)
     missed = tg._permute_bytes(a, b, tg.uint32(SIGNS))
-    hits = tg._dot_bytes(missed, ray.first, tg.uint32(255))
-    a = tg._length_in_children(ray, x[2], y[2], z[2], ends, ax, ay, az)
-    b = tg._length_in_children(ray, x[3], y[3], z[3], ends, ax, ay, az)
+    hits = tg._dot_bytes(missed, masks[0], tg.uint32(255))
+    a = tg._length_in_children(planes, x[2], y[2], z[2], ends, ax, ay, az)
+    b = tg._length_in_children(planes, x[3], y[3], z[3], ends, ax, ay, az)
     missed = tg._permute_bytes(a, b, tg.uint32(SIGNS))
-    return tg._dot_bytes(missed, ray.second, hits)
-
-
-@composite()
-def _face_at(mesh: MESH, item: int32):
-    """The face of the triangle at a position."""
-    return tg._element_at(mesh.triangles + tg.uint64(item) * TRIANGLE_BYTES + TRIANGLE_FACE, int32)
+    return tg._dot_bytes(missed, masks[1], hits)
 
 
 @composite()
 def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: int32, mode: int32):
     """Traverse the compact nodes of a mesh along a ray."""
-    nodes, shear, count = mesh.compact, tg._shear(start, dir), 0
+    nodes, spilled_shear, count = mesh.compact, tg._spilled_shear(start, dir), 0
     # The sum turns -0.0 into 0.0.
-    t, at = limit + 0.0, -1
-    start_node = tg.where(mesh.nodes == tg.uint64(0), 0, tg.where(root > 0, root, 1))
-    if dir[0] == 0.0 and dir[1] == 0.0 and dir[2] == 0.0:
-        start_node = 0
-    if start_node > 0:
+    t, at, face = limit + 0.0, -1, -1
+    if mesh.nodes != tg.uint64(0) and (dir[0] != 0.0 or dir[1] != 0.0 or dir[2] != 0.0):
         ray = tg._compact_ray(mesh.nodes, start, dir)
         stack, depth = tg._unset(STACK), tg.uint32(0)
         # The first iteration enters the start node as a child of node 0.
@@ -231,14 +231,16 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
             here = nodes + tg.uint64(node) * COMPACT_BYTES
             slot = tg.uint64((tg.ctz(remaining) ^ tg.uint32(ray.order)) & (WIDTH - 1))
             remaining = remaining & (remaining - 1)
-            child = start_node
+            child = tg.where(root > 0, root, 1)
             if node > 0:
                 child = tg._element_at(here + COMPACT_CHILDREN + slot * 4, int32)
             if child < 0:
-                item = -1 - child
-                end = item + tg.int32(tg._element_at(here + COMPACT_COUNTS + slot, uint8))
-                while item < end:
-                    first, second, third, face = tg._triangle_and_face(mesh, item)
+                shear = tg._reloaded_shear(spilled_shear)
+                # A loop over positions would have a pointer to the triangle too: two registers.
+                last = child - tg.int32(tg._element_at(here + COMPACT_COUNTS + slot, uint8))
+                while child > last:
+                    item = -1 - child
+                    first, second, third, item_face = tg._triangle_and_face(mesh, item)
                     hit = tg._intersect_triangle(shear, first, second, third)
                     if hit.hit and hit.t >= 0.0 and hit.t <= t:
                         if mode == COUNT:
@@ -246,12 +248,12 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
                         else:
                             is_closer = hit.t < t or at < 0
                             if not is_closer:
-                                is_closer = face < tg._face_at(mesh, at)
+                                is_closer = item_face < face
                             if is_closer:
-                                t, at = hit.t + 0.0, item
+                                t, at, face = hit.t + 0.0, item, item_face
                             if mode == ANY:
-                                depth, remaining, item, count = tg.uint32(0), tg.uint32(0), end, 1
-                    item += 1
+                                depth, remaining, child, count = tg.uint32(0), tg.uint32(0), last, 1
+                    child -= 1
             elif child > 0:
                 hits = tg._entered_compact_children(ray, nodes + tg.uint64(child) * COMPACT_BYTES, t)
                 if hits != tg.uint32(0):
@@ -265,7 +267,4 @@ def _traverse_compact(mesh: MESH, start: VEC3, dir: VEC3, limit: float32, root: 
                     depth -= 1
                     top = stack[depth]
                     node, remaining = tg.int32(top >> 32), tg.uint32(top)
-    face = -1
-    if at >= 0:
-        face = tg._face_at(mesh, at)
     return FOUND(face, t, tg.max(at, 0), tg.where(mode == CLOSEST and at >= 0, 1, count))

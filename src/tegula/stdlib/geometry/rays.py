@@ -311,10 +311,13 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
     mesh = tg._mesh(id)
     crossing = tg._traverse(mesh, start, dir, max_t, root, CLOSEST)
     result = MESH_QUERY_RAY()
-    if crossing.face >= 0:
-        first, second, third = tg._corners(mesh, crossing.at, crossing.face)
-        hit = tg._intersect_triangle(tg._shear(start, dir), first, second, third)
-        result.result, result.face = True, crossing.face
+    # Without the reload, a ray that enters no node would set the result before the traversal, in a register.
+    face = tg._reload(tg._spill(crossing.face))
+    if face >= 0:
+        first, second, third = tg._corners(mesh, crossing.at, face)
+        shear = tg._reloaded_shear(tg._spilled_shear(start, dir))
+        hit = tg._intersect_triangle(shear, first, second, third)
+        result.result, result.face = True, face
         result.t, result.u, result.v = hit.t, hit.u, hit.v
         result.sign = tg.where(hit.front, 1.0, -1.0)
         result.normal = tg.normalize(tg.cross(second - first, third - first))

@@ -12,8 +12,13 @@ from tegula.stdlib.registry import composite, tg
 from tegula.structs import StructType
 from tegula.types import VecType, bool_, float32, float64, int32
 
-SHEAR = StructType("Shear", {"axes": int32, "factors": VEC3, "start": VEC3}, __name__, "SHEAR")
-"""The permutation of the axes, two bits each, and the shear factors: x / z, y / z and 1 / z of the direction."""
+FOUR_FLOATS, FLAGS = VecType(4, float32), VecType(6, bool_)
+AXES = ("x_is_first", "x_is_second", "y_is_first", "y_is_second", "z_is_first", "z_is_second")
+SHEAR = StructType("Shear", {**dict.fromkeys(AXES, bool_), "factors": VEC3, "start": VEC3}, __name__, "SHEAR")
+"""The permutation of the axes: for each sheared axis, whether it is the first or the second axis of space; and the
+shear factors: x / z, y / z and 1 / z of the direction."""
+SPILLED_SHEAR = StructType("SpilledShear", {"values": FOUR_FLOATS, "start": VEC3}, __name__, "SPILLED_SHEAR")
+"""A shear whose factors and axes a thread of a GPU keeps in its memory."""
 CROSSING = StructType(
     "Crossing", {"hit": bool_, "front": bool_, "t": float32, "u": float32, "v": float32}, __name__, "CROSSING"
 )
@@ -35,9 +40,42 @@ def _shear(start: VEC3, dir: VEC3):
     reciprocal = 1.0 / tg._component(dir, longest_axis)
     axis_x, axis_y = tg.where(is_negative, last_axis, next_axis), tg.where(is_negative, next_axis, last_axis)
     return SHEAR(
-        axis_x | (axis_y << 2) | (longest_axis << 4),
+        axis_x == 0,
+        axis_x == 1,
+        axis_y == 0,
+        axis_y == 1,
+        longest_axis == 0,
+        longest_axis == 1,
         tg.vec3(tg._component(dir, axis_x) * reciprocal, tg._component(dir, axis_y) * reciprocal, reciprocal),
         start,
+    )
+
+
+@composite()
+def _spilled_shear(start: VEC3, dir: VEC3):
+    """The permutation and the shear factors of a ray, for `_reloaded_shear`."""
+    s = tg._shear(start, dir)
+    axes = tg._bits(
+        FLAGS(s.x_is_first, s.x_is_second, s.y_is_first, s.y_is_second, s.z_is_first, s.z_is_second)
+    )
+    x, y, z = s.factors[0], s.factors[1], s.factors[2]
+    return SPILLED_SHEAR(tg._spill(FOUR_FLOATS(x, y, z, tg.bitcast(axes, float32))), start)
+
+
+@composite()
+def _reloaded_shear(s: SPILLED_SHEAR):
+    """The permutation and the shear factors of a ray."""
+    values = tg._reload(s.values)
+    axes = tg.bitcast(values[3], int32)
+    return SHEAR(
+        (axes & 1) != 0,
+        (axes & 2) != 0,
+        (axes & 4) != 0,
+        (axes & 8) != 0,
+        (axes & 16) != 0,
+        (axes & 32) != 0,
+        tg.vec3(values[0], values[1], values[2]),
+        s.start,
     )
 
 
@@ -48,13 +86,19 @@ def _component(v: VEC3, axis: int32):
 
 
 @composite()
+def _selected(v: VEC3, is_first: bool_, is_second: bool_):
+    """The component of a vector along an axis."""
+    return tg.where(is_first, v[0], tg.where(is_second, v[1], v[2]))
+
+
+@composite()
 def _sheared(s: SHEAR, vertex: VEC3):
     """A vertex in sheared coordinates, and its distance along the ray's longest component."""
     v = vertex - s.start
-    along = tg._component(v, s.axes >> 4)
+    along = tg._selected(v, s.z_is_first, s.z_is_second)
     return tg.vec3(
-        tg._subtract_scaled(tg._component(v, s.axes & 3), s.factors[0], along),
-        tg._subtract_scaled(tg._component(v, (s.axes >> 2) & 3), s.factors[1], along),
+        tg._subtract_scaled(tg._selected(v, s.x_is_first, s.x_is_second), s.factors[0], along),
+        tg._subtract_scaled(tg._selected(v, s.y_is_first, s.y_is_second), s.factors[1], along),
         along,
     )
 
@@ -125,6 +169,9 @@ def _intersect_triangle_float64(s: SHEAR, a: VEC3, b: VEC3, c: VEC3):
     )
     crossing.front = side_u > 0
     if crossing.hit:
-        crossing.t = tg.float32((u * az + v * bz + w * cz) * tg.float64(s.factors[2]) / total)
+        # The sign of `total` is that of the side. A factor that depends on the triangle is converted to float64 here,
+        # and not for each ray.
+        factor = tg.float64(tg.where(crossing.front, s.factors[2], -s.factors[2]))
+        crossing.t = tg.float32((u * az + v * bz + w * cz) * factor / tg.abs(total))
         crossing.u, crossing.v = tg.float32(u / total), tg.float32(v / total)
     return crossing
