@@ -14,7 +14,7 @@ from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp
 from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
-STEPS = 8
+STEPS = 16
 """The number of steps that share their code if a lane has several rows."""
 
 SMALL, SCALE = 2.0**-60, 2.0**64
@@ -206,12 +206,16 @@ def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32
                 if free[s] == 1:
                     factors[lane + s * WARP, k] = factor[s]
                 position[s] = tg.where(is_pivot, k, tg.where(position[s] == k, pivot_position, position[s]))
+            if owns_pivot:
+                for c in tg.unrolled(tg.static(n - first - 1)):
+                    element = row[0, c + 1]
+                    for s in tg.unrolled(slots):
+                        element = tg.where(p >= s * WARP, row[s, c + 1], element)
+                    factors[p, k + 1 + c] = element
             for c in tg.unrolled(tg.static(n - first - 1)):
                 element = row[0, c + 1]
                 for s in tg.unrolled(slots):
                     element = tg.where(p >= s * WARP, row[s, c + 1], element)
-                if owns_pivot:
-                    factors[p, k + 1 + c] = element
                 element = tg.lane_shuffle(element, p & (WARP - 1))
                 for s in tg.unrolled(slots):
                     row[s, c] = row[s, c + 1] - factor[s] * element
