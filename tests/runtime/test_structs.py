@@ -171,6 +171,20 @@ def test_fields_with_arrays_are_aligned_in_arrays_of_structs() -> None:
         assert leaf.ptr % size == 0 and leaf.strides[0] % size == 0, leaf.dtype
 
 
+@tg.struct
+class Six:
+    a: tg.vec3
+    b: tg.vec3
+
+
+def test_arrays_of_structs_at_an_address_need_the_alignment_of_their_fields() -> None:
+    a = tg.array(np.arange(24, dtype=np.float32).view(Six.numpy_dtype()), dtype=Six)
+    b = tg.array(ptr=a.ptr + a.strides[0], dtype=Six, shape=2)
+    np.testing.assert_array_equal(b.numpy(), a.numpy()[1:3])
+    with pytest.raises(ValueError, match="not aligned"):
+        tg.array(ptr=a.ptr + 2, dtype=Six, shape=2)
+
+
 def test_arrays_of_structs_are_created_from_values_and_structured_data() -> None:
     values = [Mixed() for _ in range(3)]
     for k, s in enumerate(values):

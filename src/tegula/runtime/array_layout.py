@@ -83,7 +83,7 @@ class NewLayout:
             )
         if not address and self.high:
             raise ValueError("ptr is 0, but must be the address of the first element")
-        if address % to_numpy(scalar_of(self.dtype)).itemsize:
+        if address % to_numpy(scalar_of(self.dtype)).alignment:
             raise ValueError(f"ptr={address:#x} is not aligned for {scalar_of(self.dtype)}")
         shape, strides = self._data_layout
         owner = Borrowed(address, self.high if capacity is None else capacity, deleter)

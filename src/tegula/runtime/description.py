@@ -12,7 +12,7 @@ from typing import Any
 from tegula.ir import AccessClass
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.dimensions import MAX_INT32
-from tegula.types import ElementType, element_bytes, scalar_of
+from tegula.types import ElementType, element_bytes, scalar_of, to_numpy
 
 MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
 """Limits of tensor maps: the alignment of addresses in bytes, and exclusive upper bounds of strides and lengths."""
@@ -80,8 +80,8 @@ cached_description = lru_cache(maxsize=MAX_DESCRIPTIONS)(Description)
 
 
 def _require_aligned(dtype: ElementType, offsets: Sequence[int]) -> None:
-    """ValueError unless the address and strides are multiples of the size of a scalar, without which a GPU faults."""
-    unit = scalar_of(dtype).bits // 8
+    """ValueError unless the address and strides are multiples of the alignment, without which a GPU faults."""
+    unit = to_numpy(scalar_of(dtype)).alignment
     if any(offset % unit for offset in offsets):
         raise ValueError(
             f"elements of type {dtype} are not aligned: on a GPU the address and the strides of an array must be "
