@@ -16,7 +16,7 @@ from tegula.ops.control import For, If, While
 from tegula.ops.roles import WARP
 from tegula.types import TileType, components, scalar_of
 
-MAX_UNROLLED_TRIPS, MAX_UNROLLED_LINES = 16, 1024
+MAX_UNROLLED_TRIPS, MAX_UNROLLED_LINES = 16, 1536
 """The maximum trip count of a loop that LLVM may unroll, and the maximum number of lines of its unrolled text: longer
 code compiles slowly and does not fit the instruction cache."""
 
