@@ -105,7 +105,7 @@ def _native() -> LoadedObject:
     global _code
     with _lock:
         if _code is None:
-            # The text is written as LLVM would optimise it: a launch takes 15 to 75 ns longer, of 2 us, and the first
+            # The text is written as LLVM would optimise it: a launch takes 14 to 63 ns longer, of 1.9 us, and the first
             # launch with an empty cache 30 ms less.
             native_code = load_support(thunk_text(baseline().is_x86), optimised=False)
             connect(native_code.address("python"), _local)

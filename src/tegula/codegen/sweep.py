@@ -245,7 +245,7 @@ def guarded(
 def _is_at_edge(s: State, op: TileLoad | TileStore) -> bool:
     """Whether an access runs only if it or the same access of another block is out of bounds. Rows that do not fill a
     vector register must also follow each other, and elements of rows too, unless that is known."""
-    tile = op.tile if isinstance(op, TileStore) else op.result
-    t: TileType = tile.type  # type: ignore[assignment]
+    t = (op.tile if isinstance(op, TileStore) else op.result).type
+    assert isinstance(t, TileType)
     fills_register = t.shape[-1] * scalar_of(t.dtype).bits >= s.target.vector_bytes * 8
     return op in s.vectorised.edge_accesses and fills_register and s.arrays[op.array].contiguous
