@@ -188,9 +188,12 @@ class CarriedTiles:
     # The frame -------------------------------------------------------------------------------------------------------
 
     def phis(self, before: str, last: str) -> list[str]:
-        """The phi instructions of the slots' addresses in the loop header."""
+        """The instructions of the slots' addresses in the loop header: phis, but no phi for an address that does not
+        change, which would keep LLVM from replacing the memory by registers."""
         return [
-            f"  {x.view.pointer} = phi ptr [ {x.first_address}, %{before} ], [ {x.next_address}, %{last} ]"
+            f"  {x.view.pointer} = getelementptr i8, ptr {x.first_address}, i64 0"
+            if x.next_address == x.view.pointer
+            else f"  {x.view.pointer} = phi ptr [ {x.first_address}, %{before} ], [ {x.next_address}, %{last} ]"
             for x in self.slots
         ]
 

@@ -32,7 +32,8 @@ def lifetimes(lines: list[str], pieces: Mapping[str, int]) -> dict[str, Span]:
     with the address of a piece, the number of lines at the allocation."""
     reader = _Reader(pieces)
     for number, line in enumerate(lines):
-        reader.read(number, line)
+        for part in line.split("\n") if "\n" in line else (line,):
+            reader.read(number, part)
     loops = _Loops(reader.loops)
     return {piece: loops.extend(pieces[piece], *span) for piece, span in reader.spans().items()}
 

@@ -1,7 +1,7 @@
 """Cancellation points of CPU kernels: long-running loops poll at the end of iterations.
 
 A poll reads the clock, so a loop polls once in a number of iterations, which depends on the work per iteration. Short
-loops with literal bounds do not poll; the enclosing loops do. All other work of a kernel is bounded by the sizes of its
+loops with bounded trip counts do not poll; the enclosing loops do. All other work of a kernel is bounded by the sizes of its
 tiles and blocks."""
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from tegula.types import TileType
 POLL_DISTANCE = 1 << 13
 """The approximate number of operations between two polls of a loop."""
 
-MAX_WITHOUT_POLL = 1 << 18
-"""The maximum number of operations of a loop that has literal bounds and does not poll."""
+MAX_WITHOUT_POLL = 1 << 21
+"""The maximum number of operations of a loop that has a bounded trip count and does not poll: at 10 ns for each, less
+than the time between two polls."""
 
 NESTED_WORK = POLL_DISTANCE // 64
 """The estimated operations of a nested loop that polls; the nested loop may end before its first poll."""
@@ -45,10 +46,8 @@ METADATA = '!900 = !{!"branch_weights", i32 1, i32 1048575}'
 def poll_interval(s: State, loop: Op) -> int:
     """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon."""
     work = sum(_work(s, region) for region in loop.regions)
-    if isinstance(loop, For):
-        max_iterations = literal_trips(loop)
-        if max_iterations is not None and max_iterations * work <= MAX_WITHOUT_POLL:
-            return 0
+    if isinstance(loop, For) and max_trips(s, loop) * work <= MAX_WITHOUT_POLL:
+        return 0
     return 1 << min(max(POLL_DISTANCE // work, 1), MAX_ITERATIONS).bit_length() - 1
 
 
@@ -61,6 +60,14 @@ def literal_trips(loop: For) -> int | None:
     return len(range(start, stop, step)) if step else 0
 
 
+def max_trips(s: State, loop: For) -> int:
+    """A number that the trip count of a loop does not exceed."""
+    start, stop, step = (s.ranges.of(v) for v in loop.bounds)
+    span = max(stop[1] - start[0] if step[1] > 0 else 0, start[1] - stop[0] if step[0] < 0 else 0, 0)
+    min_stride = 1 if step[0] <= 0 <= step[1] else min(map(abs, step))
+    return -(-span // min_stride)
+
+
 def _work(s: State, region: Region) -> int:
     """The approximate number of operations of a region, at least 1."""
     return max(1, sum(_work_of(s, op) for op in region.ops))
@@ -70,13 +77,9 @@ def _work_of(s: State, op: Op) -> int:
     if isinstance(op, Yield | S.Const):
         return 0
     if isinstance(op, For):
-        max_iterations = literal_trips(op)
         body_work = _work(s, op.body)
-        return (
-            max_iterations * body_work
-            if max_iterations is not None and max_iterations * body_work <= MAX_WITHOUT_POLL
-            else max(body_work, NESTED_WORK)
-        )
+        all_work = max_trips(s, op) * body_work
+        return all_work if all_work <= MAX_WITHOUT_POLL else max(body_work, NESTED_WORK)
     if isinstance(op, If):
         return max(_work(s, region) for region in op.regions)
     if isinstance(op, While):

@@ -23,6 +23,7 @@ from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.integer_ranges import IntegerRanges
 from tegula.passes.accesses import Independence
 from tegula.passes.uniformity import Uniformity
 from tegula.source import UNKNOWN, Location
@@ -74,6 +75,7 @@ class State:
     code: Code = field(default_factory=Code)
     memory: MemoryEmitter = field(init=False)
     independence: Independence = field(init=False)
+    ranges: IntegerRanges = field(init=False)
     scratch: ThreadScratch = field(default_factory=ThreadScratch)
     scalars: dict[Value, Components] = field(default_factory=dict)
     lanes: dict[Value, View] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class State:
     def __post_init__(self) -> None:
         self.memory = MemoryEmitter(self.code)
         self.independence = Independence(self.known)
+        self.ranges = IntegerRanges(self.kernel.launch)
 
     @property
     def block_dim(self) -> int:
