@@ -14,7 +14,7 @@ pytestmark = pytest.mark.machine_code
 
 @tg.kernel
 def triangular(x: tg.array2d[float], sums: tg.array1d[float]):
-    total = float(0.0)
+    total = 0.0
     for i in range(16):
         for j in range(15 - i, 16):
             total += x[i, j]
@@ -23,7 +23,7 @@ def triangular(x: tg.array2d[float], sums: tg.array1d[float]):
 
 @tg.kernel
 def down(x: tg.array2d[float], sums: tg.array1d[float], first: tg.uint8):
-    total = float(0.0)
+    total = 0.0
     for i in range(int(first), -1, -3):
         total += x[i % 16, 0]
     sums[tg.tid()] = total
@@ -31,7 +31,7 @@ def down(x: tg.array2d[float], sums: tg.array1d[float], first: tg.uint8):
 
 @tg.kernel
 def long(x: tg.array2d[float], sums: tg.array1d[float], first: tg.uint8):
-    total = float(0.0)
+    total = 0.0
     for i in range(int(first), x.shape[0]):
         total += x[i, 0]
     sums[tg.tid()] = total
