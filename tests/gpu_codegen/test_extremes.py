@@ -41,7 +41,8 @@ def check(seed: int) -> None:
     text, _ = assemble(code)
     instructions = set(re.findall(r"\b(?:min|max)(?:\.\w+)*\.b?f\d+", text))
     dtype_suffix = "f64" if args[0].dtype == tg.float64 else "f32"
-    assert instructions == {f"min.{dtype_suffix}", f"max.{dtype_suffix}"}, (
+    several = len(args[0].numpy().reshape(-1)) > 1
+    assert instructions == ({f"min.{dtype_suffix}", f"max.{dtype_suffix}"} if several else set()), (
         "min and max without .NaN and .ftz, which order zeros and ignore NaNs"
     )
 

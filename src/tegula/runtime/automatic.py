@@ -14,8 +14,9 @@ from tegula.check.schedule import check_schedule
 from tegula.check.verdict import NO_SCHEDULE, Verdict
 from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.dataclass import dataclass, replace
-from tegula.errors import CompileError, SharedMemoryExceeded
+from tegula.errors import CompileError, SharedMemoryExceeded, TileTooLarge
 from tegula.ir import Kernel, MatmulLike, Op
+from tegula.passes.assign_layouts import Layouts
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation, Observer
 from tegula.passes.specialise import Failure, Schedule, next_schedule
@@ -25,9 +26,13 @@ from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
 from tegula.runtime.cuda.module import assembled
 from tegula.target import CudaTarget
+from tegula.types import TileType
 
 MAX_ASSEMBLIES = 3
 """The number of plans to assemble after the first usable one."""
+MAX_ELEMENTS_OF_THREAD = 1024
+"""The elements of a tile that a thread may hold, four times its registers: 1024 take 7 s to compile, 2025 more than
+200 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,9 @@ def require_accepted(verdict: Verdict) -> None:
 def _assemble(
     kernel: Kernel, compilation: GpuCompilation, verdict: Verdict, target: CudaTarget, debug: bool
 ) -> Built:
+    check_memory(compilation.shared.plan, target.shared_per_block, target.arch)
+    _check_registers(compilation.layouts)
     code = lower_kernel(kernel, compilation, target, debug, config.line_info)
-    check_memory(code.shared, target.shared_per_block, target.arch)
     scheduled = verdict.status != NO_SCHEDULE
     require = partial(emitted.require, kernel=kernel) if scheduled else None
     code_object = assembled(
@@ -143,3 +149,18 @@ def _assemble(
     if not code_object.is_ptx:
         code.check_registers(code_object.registers)
     return Built(code, code_object, verdict, compilation.schedule)
+
+
+def _check_registers(layouts: Layouts) -> None:
+    """Raise TileTooLarge for a tile of which a thread has more than MAX_ELEMENTS_OF_THREAD elements."""
+    for tile, layout in layouts.items():
+        if isinstance(tile.type, TileType) and layout.register_count > MAX_ELEMENTS_OF_THREAD:
+            assert isinstance(tile.owner, Op)
+            raise TileTooLarge(
+                tile.owner.loc,
+                what="a thread's part of a tile",
+                shape=tile.type.shape,
+                size=f"{layout.register_count:,}",
+                limit=MAX_ELEMENTS_OF_THREAD,
+                help='use more threads for a block, a smaller shape, or storage="shared"',
+            )

@@ -70,7 +70,8 @@ def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     then, done = code.label("then"), code.label("done")
     code.branch(condition, then, done)
     code.define_label(then)
-    act()
+    with s.conditional_code():
+        act()
     code.jump(done)
     code.define_label(done)
 
@@ -86,7 +87,7 @@ def run_conditionally(
     then, done, before = code.label("then"), code.label("done"), code.block
     code.branch(condition, then, done)
     code.define_label(then)
-    with s.divergent_code():
+    with s.conditional_code(), s.divergent_code():
         values = act()
     last = code.block
     code.jump(done)
@@ -115,7 +116,8 @@ def select_branch(
     for label, act in zip(labels, (then, other), strict=True):
         code.define_label(label)
         was_diverged, s.diverged = s.diverged, False
-        results.append(act())
+        with s.conditional_code():
+            results.append(act())
         if s.diverged:
             reconverge(s)
         s.diverged |= was_diverged
@@ -130,9 +132,7 @@ def select_branch(
 def _if(s: GpuState, op: If, body: Body) -> None:
     def branch(region: Region) -> Callable[[], list[str]]:
         def act() -> list[str]:
-            saved = dict(s.in_bounds)
             body(region)
-            s.in_bounds = saved
             pairs = zip(region.yielded, op.results, strict=True)
             return [x for v, result in pairs for x in passed_registers(s, v, result)]
 
@@ -237,9 +237,9 @@ def _for(s: GpuState, op: For, body: Body) -> None:
     code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), body_label, done_label)
     code.define_label(body_label)
     s.scalars[op.index] = (index,)
-    saved, begin = dict(s.in_bounds), s.length()
-    body(region)
-    s.in_bounds = saved
+    begin = s.length()
+    with s.conditional_code():
+        body(region)
     lines, trip_count = s.length() - begin, _known_trips(op)
     may_unroll = (
         not op.rolled and trip_count <= MAX_UNROLLED_TRIPS and trip_count * lines <= MAX_UNROLLED_LINES
@@ -285,12 +285,11 @@ def _while(s: GpuState, op: While, body: Body) -> None:
     code.define_label(loop_label)
     phi_line = len(code.lines)
     code.line("")
-    saved = dict(s.in_bounds)
-    body(condition)
-    code.branch(_of_warp(s, condition.yielded[0]), body_label, done_label)
-    code.define_label(body_label)
-    body(region)
-    s.in_bounds = saved
+    with s.conditional_code():
+        body(condition)
+        code.branch(_of_warp(s, condition.yielded[0]), body_label, done_label)
+        code.define_label(body_label)
+        body(region)
     code.lines[phi_line] = "\n".join(carried.phis(before, region.yielded))
     code.line(f"br label %{loop_label}{s.rolled()}")
     code.define_label(done_label)

@@ -309,10 +309,8 @@ class _Walk:
         s, body = self.s, op.body
 
         def act() -> list[str]:
-            saved = dict(s.in_bounds)
             with diverging(s):
                 self.region(body)
-            s.in_bounds = saved
             return [x for v in body.yielded for x in s.components(v)]
 
         ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"

@@ -100,6 +100,13 @@ class GpuState(State):
         self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = saved
 
     @contextmanager
+    def conditional_code(self) -> Iterator[None]:
+        """A context for code that does not run on every path to later code, which cannot use its results."""
+        saved = dict(self.in_bounds)
+        yield
+        self.in_bounds = saved
+
+    @contextmanager
     def divergent_code(self) -> Iterator[None]:
         """A context for divergent code of a warp."""
         self.depth += 1
