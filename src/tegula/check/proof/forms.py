@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.check.proof.labels import Form, Labels, Mismatch, Slot, count_below, residue
+from tegula.check.proof.labels import IN_FLIGHT, Form, Labels, Mismatch, Slot, count_below, residue
 from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
     Count,
@@ -18,6 +18,7 @@ from tegula.check.proof.steps import (
     guarded,
     in_branches,
     is_loop_varying,
+    issues,
     items,
     nested,
     start,
@@ -202,7 +203,8 @@ class Forms(Labels):
             ghost, n = self.ties[slot]
             return [("tied", x, ghost, self._slots(state)[ghost], n), ("class", x, ""), ("unknown",)]
         if slot[0] in ("matmul", "copy"):
-            return [("ghost",), ("unknown",)]
+            starts_none = isinstance(x, Sum) and not issues(self.program, state.roles[slot[1]].frames[-1].region)
+            return [*([("same", x)] if starts_none else []), *IN_FLIGHT]
         if not isinstance(x, Sum):
             same: list[Form] = [("same", x)] if x is not None else []
             term: list[Form] = [("term", x)] if isinstance(x, tuple) and symbols(x) else []
@@ -221,11 +223,13 @@ class Forms(Labels):
                 *sorted(remainders, key=lambda form: (guess.get(form[1]) != step, form[1] in conditional)),
                 *out,
             ]
-        counter = slot[0] == "value" and ("counter", slot[3]) in guess
         if slot[0] in ("arrived", "waited") and step is None:
             thresholds = self._threshold_forms(slot, x, guess, state)
             out = [*thresholds, *_carried_extreme(x), *self._forms_of_equal_increment(slot, x, guess), *out]
         class_form = ("class", x, "branched" if slot in self.branched else "")
+        counter = slot[0] == "value" and ("counter", slot[3]) in guess
+        if slot[0] == "value" and step is None and not hints and not counter:
+            out = [("cyclic", x, n) for n in self.program.periods.get(slot[3], ())] + out
         if hints and counter and not index and (step is None or step.coefficients):
             descends = slot[3] in slot[3].owner.parent.arguments and decreases(slot[3].owner.parent, slot[3])
             ties = self._tied_to_ghosts(slot, state, guess) if tied or descends else []

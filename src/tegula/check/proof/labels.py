@@ -39,10 +39,14 @@ Slot: TypeAlias = tuple[Any, ...]
 Form: TypeAlias = tuple[Any, ...]
 """The form of a slot at a label: ("same", value); ("line", value at the start, increment per iteration by the loop's
 body), or "observed" with the increment of an executed iteration; ("class", value at the start, key of the slots that
-change alike); ("residue", ghost, ...), see `residue`; ("remainder",
+change alike); ("cyclic", value at the start, period), a count of its own modulo a period; ("residue", ghost, ...), see
+`residue`; ("remainder",
 ghost, offset, minimum, size); ("threshold", ...), see `count_below`; ("continues", index of
 a counted loop, its end, whether it ascends); ("tied", value at the start, ghost, the ghost's
-value at the start, increment per increment of the ghost); ("term", term); ("ghost",); ("unknown",)."""
+value at the start, increment per increment of the ghost); ("term", term); of memory in flight ("ghost",), an item or
+slot that a count selects, or ("constant",); ("unknown",)."""
+IN_FLIGHT: list[Form] = [("ghost",), ("constant",), ("unknown",)]
+"""The forms of memory in flight, strongest first."""
 MAX_ITEMS = 2**31 - 1 - 4096
 """The maximum number of items that a barrier counts: a premise."""
 
@@ -50,7 +54,8 @@ MAX_ITEMS = 2**31 - 1 - 4096
 @dataclass(slots=True)
 class Label:
     """A state with symbols, at the heads of the loops of `roles`. `terms`: the term of each slot; `count`: the symbol
-    that counts iterations; `classes`: the other symbols, each with a slot and the difference between slot and symbol;
+    that counts iterations; `classes`: the other symbols, each with a slot, and the period if the slot's number is the
+    symbol modulo a period, else 0;
     `limit`: a condition that the label assumes; `after_loops`: the proof of states that violate it; `symbols_before`:
     the symbols of the path that reaches the label."""
 
@@ -59,7 +64,7 @@ class Label:
     state: State
     terms: dict[Slot, Any]
     count: Sum
-    classes: dict[Atom, tuple[Slot, Sum]]
+    classes: dict[Atom, tuple[Slot, int]]
     symbols: list[Atom]
     facts: dict[Any, Condition]
     limit: Condition = True
@@ -72,6 +77,17 @@ def residue(n: Sum, period: int, d: int, e: int, parity: bool, descends: bool) -
     of the item's phase plus e."""
     stage = mod(div(n + d, period) + e, 2) if parity else mod(n + d, period)
     return number(period - 1) - stage if descends else stage
+
+
+def unwound(x: Any, period: int) -> Any:
+    """A number whose residue modulo a period is x, or x itself if the period is 0; None if no such number is known."""
+    if not period or x is None:
+        return x
+    if isinstance(x, Sum) and x.value is not None:
+        return x if 0 <= x.value < period else None
+    atoms = x.atoms() if isinstance(x, Sum) else ()
+    is_residue = len(atoms) == 1 and x == Sum({(a := next(iter(atoms)),): 1}) and a.kind == "mod"
+    return a.subterms[0] if is_residue and a.subterms[1] == period else None
 
 
 Limit: TypeAlias = tuple[Condition, dict[Atom, Slot], Label]
@@ -151,7 +167,7 @@ class Labels:
         limit: Limit | None,
     ) -> Label:
         terms: dict[Slot, Any] = {}
-        classes: dict[Atom, tuple[Slot, Sum]] = {}
+        classes: dict[Atom, tuple[Slot, int]] = {}
         members: list[tuple[Sum, Sum, Slot, str]] = []
         for slot, rows in forms.items():
             form = rows[0]
@@ -165,10 +181,15 @@ class Labels:
                     self.symbol_count += 1
                     variable = atom("sym", f"x{self.symbol_count}")
                     symbol = next(iter(variable.atoms()))
-                    classes[symbol] = (slot, number(0))
+                    classes[symbol] = (slot, 0)
                     member = (variable, form[1], slot, form[2])
                     members.append(member)
                 terms[slot] = member[0] + (form[1] - member[1])
+            elif form[0] == "cyclic":
+                self.symbol_count += 1
+                variable = atom("sym", f"x{self.symbol_count}")
+                classes[next(iter(variable.atoms()))] = (slot, form[2])
+                terms[slot] = mod(variable, form[2])
         for slot, rows in forms.items():
             if rows[0][0] == "threshold" and rows[0][2] in terms:
                 _, x, other, difference, pred, end, _ = rows[0]
@@ -188,16 +209,18 @@ class Labels:
                 if ghost in terms:
                     terms[slot] = mod(terms[ghost] + (d - low), period) + low
             elif form[0] == "ghost":
-                candidates = (self._term_in_flight(slot, source, terms) for source in (later, state))
+                candidates = (self._term_in_flight(slot, source, terms, state) for source in (later, state))
                 term = next((x for x in candidates if x is not None), None)
                 if term is not None:
                     terms[slot] = term
+            elif form[0] == "constant" and (x := self._slots(later).get(slot)) is not None and x.value is not None:
+                terms[slot] = x
             elif form[0] == "continues" and isinstance(index := terms.get(form[1]), Sum):
                 terms[slot] = ge((form[2] - index if form[3] else index - form[2]) - 1)
         class_symbols = {
             next(iter(forms[slot][0][1].coefficients)): Sum({(a,): 1})
-            for a, (slot, _) in classes.items()
-            if len(forms[slot][0][1].coefficients) == 1 and symbols(forms[slot][0][1])
+            for a, (slot, period) in classes.items()
+            if not period and len(forms[slot][0][1].coefficients) == 1 and symbols(forms[slot][0][1])
         }
         lines = {slot: rows[0][1] for slot, rows in forms.items() if rows[0][0] == "line"}
         substitution_at_head = class_symbols | {
@@ -289,20 +312,19 @@ class Labels:
         before = replaced(c, {next(iter(label.count.coefficients)): label.count - 1})
         return None if before == c else before
 
-    def _term_in_flight(self, slot: Slot, later: State, terms: dict[Slot, Any]) -> Sum | None:
+    def _term_in_flight(
+        self, slot: Slot, later: State, terms: dict[Slot, Any], entry: State
+    ) -> Sum | None:
         """The term of an item in flight, as an item that the role has waited for plus a constant; None where no such
         constant is known."""
-        kind, r, k, j = slot
-        role = later.roles[r]
-        rows = [*reversed(role.bulk_groups if kind == "copy" else [p for _, p, _ in role.pending_matmuls])]
-        if k >= len(rows) or j >= len(rows[k]):
+        buffer, r = self._buffer_in_flight(slot, later), slot[1]
+        if buffer is None:
             return None
-        in_flight = rows[k]
-        stages = self.program.slots(self.program.values[in_flight[j][0]])
-        if self.program.values[in_flight[j][0]] not in self.program.rings:
-            return self._slot_term_in_flight(slot, stages, later, terms)
+        role = later.roles[r]
+        if buffer not in self.program.rings:
+            return self._slot_term_in_flight(slot, self.program.slots(buffer), (later, entry), terms)
         x = self._slots(later).get(slot)
-        ring_stages = self.program.rings[self.program.values[in_flight[j][0]]].stages
+        ring_stages = self.program.rings[buffer].stages
         if not isinstance(x, Sum):
             return None
         waits = [(terms["waited", r, b], w) for b, w in role.waited.items() if ("waited", r, b) in terms]
@@ -315,21 +337,31 @@ class Labels:
                 return term + d
         return None
 
+    def _buffer_in_flight(self, slot: Slot, state: State) -> Value | None:
+        """The buffer that a matmul or bulk store in flight reads; None if a state does not have it."""
+        kind, r, k, j = slot
+        role = state.roles[r]
+        rows = [*reversed(role.bulk_groups if kind == "copy" else [p for _, p, _ in role.pending_matmuls])]
+        return self.program.values[rows[k][j][0]] if k < len(rows) and j < len(rows[k]) else None
+
+    def _is_private(self, slot: Slot, state: State) -> bool:
+        """Whether a matmul or bulk store in flight reads a buffer that is no ring."""
+        buffer = self._buffer_in_flight(slot, state)
+        return buffer is not None and buffer not in self.program.rings
+
     def _slot_term_in_flight(
-        self, slot: Slot, stages: int, later: State, terms: dict[Slot, Any]
+        self, slot: Slot, stages: int, states: Sequence[State], terms: dict[Slot, Any]
     ) -> Sum | None:
-        """The term of a buffer's slot in flight, as a residue of the number of items that the role has waited for, or
-        of a value of the role."""
-        values = self._slots(later)
-        x = values.get(slot)
+        """The term of a buffer's slot in flight in all of `states` that have it, as a residue of the number of items
+        that the role has waited for, or of a value of the role, of inner loops first."""
+        rows = [(state.known, values) for state in states if slot in (values := self._slots(state))]
         candidates = [key for key in terms if key[0] in ("waited", "value") and key[1] == slot[1]]
-        for key in sorted(candidates, key=lambda key: key[0] == "value"):
-            term, w = terms[key], values.get(key)
-            if not (isinstance(x, Sum) and isinstance(term, Sum) and isinstance(w, Sum)):
+        for key in sorted(candidates, key=lambda key: (key[0] == "value", -key[2] if key[0] == "value" else 0)):
+            if not isinstance(terms[key], Sum) or not all(isinstance(values.get(key), Sum) for _, values in rows):
                 continue
             for d in range(stages):
-                if later.known.equal(x, mod(w + d, stages)):
-                    return mod(term + d, stages)
+                if all(known.equal(values[slot], mod(values[key] + d, stages)) for known, values in rows):
+                    return mod(terms[key] + d, stages)
         return None
 
     def _shape(self, entry: State, later: State, terms: dict[Slot, Any]) -> State:

@@ -587,9 +587,10 @@ class Machine:
             known.nonnegative(self.state.roles[q].arrived[b] - item - 1) for q in arrivers
         )
 
-    def _record_lag(self, role: Role, b: int, elected: bool) -> None:
+    def _record_lag(self, role: Role, b: int, elected: bool, accesses: bool = False) -> None:
         """Record in `lags` the lead of an arrival, of one warp (`elected`) or of all warps, over the waits of these
-        warps at each barrier. Waits of other warps count only after all warps have synchronised."""
+        warps at each barrier. Waits of other warps count only after all warps have synchronised. `accesses`: the role
+        does not arrive yet, but writes a ring that the arrival hands over."""
         warps_differ = self.program.warps[self.role] > 1 and (
             role.warps_unordered if elected else role.one_warp_ahead
         )
@@ -605,6 +606,8 @@ class Machine:
             )
             previous = self.lags.get(key, lag)
             self.lags[key] = None if lag is None or previous is None else max(lag, previous)
+        if accesses:
+            return
         key = (b, self.role, -1)
         is_first_use = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
         self.lags[key] = 0 if is_first_use and self.lags.get(key, 0) == 0 else None
@@ -696,11 +699,13 @@ class Machine:
             engine = ring.engine(self.role, e.write, False)
             has_contents = v in self.program.rings_with_contents
             if op.NAME != "buf.new":
-                accesses = (x.at for x in E.events(op, self) if isinstance(x, E.MemoryAccess))
-                at = next(at for at in accesses if at.buffer is v)
+                at = self._accessed(op, v)
                 self._record_first_access(at, engine, role.arrived)
                 if ring.handovers_from(engine):
                     self._slot_of(role, at, e.write)
+                if many and e.write:  # the threads may rely on the chain of their next arrival
+                    for row in ring.handovers_from(engine):
+                        self._record_lag(role, row.barrier, False, accesses=True)
                 if has_contents:
                     self._update_contents(role, e, at, is_certain)
             if ring.copying_roles or (e.write and ring.asynchronous):
@@ -708,8 +713,31 @@ class Machine:
             role.warps_unordered = role.warps_unordered or many
         elif e.write:
             for m in self.program.overlapping.get(v, ()):
-                slot = e.at.stage if m == n and isinstance(e.at.stage, int) else -1  # type: ignore[redundant-cast]
-                role.unfenced.add((m, slot))
+                slot: Any = e.at.stage if m == n else -1
+                role.unfenced.add((m, slot if isinstance(slot, int) else -1))
+                slots = [*self._read_slots(role, m)]
+                if slots and m == n and slot == -1:
+                    slot = self._accessed(op, v).stage
+                if not all(self._differ(slot, k) for k in slots):
+                    message = "memory that a bulk store or matmul in flight reads is overwritten"
+                    raise Stuck(message, op, self.role)
+
+    def _accessed(self, op: Op, v: Value) -> E.Bytes:
+        """The memory of a buffer that an op accesses, with the stage."""
+        accesses = (e.at for e in E.events(op, self) if isinstance(e, E.MemoryAccess))
+        return next(at for at in accesses if at.buffer is v)
+
+    def _read_slots(self, role: Role, n: int) -> Iterator[Any]:
+        """The slots of a buffer that matmuls and bulk stores read, or have read without all warps knowing this."""
+        in_flight = [*(p for _, p, _ in role.pending_matmuls), *role.bulk_groups, role.uncommitted_reads]
+        return (k for keys in (*in_flight, role.issuer_only_reads) for m, k in keys if m == n)
+
+    def _differ(self, slot: Any, other: Any) -> bool:
+        """Whether two slots of a buffer are known to differ; the slot -1 is the whole buffer."""
+        if slot == -1 or other == -1:
+            return False
+        a, b = (number(x) if isinstance(x, int) else x for x in (slot, other))
+        return self.state.known.holds(eq(a - b)) is False
 
     def _update_contents(self, role: Role, e: E.MemoryAccess, at: E.Bytes, is_certain: bool) -> None:
         """Update the known contents of stages after a store of one number to a stage, or the value of a loaded

@@ -93,6 +93,8 @@ class Program(Scheduled):
         """The rings to whose stages a known number may be stored."""
         self.cache_of_regions: dict[tuple[str, Region], Any] = {}
         """Cached results of analyses, by analysis and region."""
+        self.periods: dict[Value, dict[int, None]] = {}
+        """The numbers of slots of buffers, not rings, whose slot a value selects."""
         self.hints = self._hints()
         self.uses = self._uses()
         self.needed = self._needed()
@@ -233,6 +235,11 @@ class Program(Scheduled):
                 for row in ring.handovers:
                     rows.setdefault(Hint(row.barrier, False, True))
                     rows.setdefault(Hint(row.barrier, False, False))
+        periods_of: dict[Value, dict[int, None]] = {}
+        for op in self.ops:
+            if isinstance(op, BufView) and op.buffer not in self.rings and self.slots(op.buffer) > 1:
+                periods_of.setdefault(find(op.starts[0]), {}).setdefault(self.slots(op.buffer))
+        self.periods = {v: periods_of[find(v)] for v in self.values if find(v) in periods_of}
         return {v: [*hints_of[find(v)]] for v in self.values if find(v) in hints_of}
 
     def _uses(self) -> dict[Value, set[Hint]]:

@@ -12,7 +12,7 @@ from tegula.check.proof.groups import Groups
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration, leads_of
 from tegula.check.proof.known import OutOfWork, Work
-from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, is_covered
+from tegula.check.proof.labels import IN_FLIGHT, Label, Leaf, Limit, Mismatch, Tree, is_covered, unwound
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, encoded_on_path, record, used
@@ -559,6 +559,7 @@ class Search(Groups):
             own_symbols = {a for a in symbols(c) if a in label.count.atoms() or a in label.classes}
             if (
                 not own_symbols
+                or any(label.classes[a][1] for a in own_symbols & label.classes.keys())
                 or c[0] != "ge"
                 or not symbols(c) <= own_symbols | set(label.symbols_before)
                 or not _of_launch(c)
@@ -614,7 +615,7 @@ class Search(Groups):
         loops = self._heads(state, group)
         later = self.states_after_iteration.get(loops, state)
         forms |= {
-            slot: [("ghost",), ("unknown",)]
+            slot: [*IN_FLIGHT]
             for slot in self._slots(later)
             if slot not in forms and slot[0] in ("matmul", "copy")
         }
@@ -640,14 +641,27 @@ class Search(Groups):
                 if e.later is not None:
                     later = self.states_after_iteration[loops] = e.later
                     forms |= {
-                        slot: [("ghost",), ("unknown",)] for slot in self._slots(later) if slot not in forms
+                        slot: [*IN_FLIGHT] for slot in self._slots(later) if slot not in forms
                     }
             except Stuck as e:
                 self._restore(snapshot)
-                if isinstance(e, LimitExceeded) or orders or not self._orders(label):
+                if isinstance(e, LimitExceeded):
                     raise
-                orders = True
+                if not self._use_constants(forms, later):
+                    if orders or not self._orders(label):
+                        raise
+                    orders = True
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
+
+    def _use_constants(self, forms: dict[Slot, list[Form]], later: State) -> bool:
+        """Let the slots in flight of buffers that are constants after an iteration be these constants; False if there
+        are none."""
+        values = self._slots(later)
+        changed = [slot for slot, rows in forms.items() if rows[0] == ("ghost",) and self._is_private(slot, later)]
+        changed = [slot for slot in changed if isinstance(x := values.get(slot), Sum) and x.value is not None]
+        for slot in changed:
+            forms[slot] = forms[slot][1:]
+        return bool(changed)
 
     def _orders(self, label: Label) -> list[Condition]:
         """The undecided comparisons of the operands of each minimum and maximum in the terms of a label."""
@@ -705,10 +719,11 @@ class Search(Groups):
             return label.after_loops(state)
         rows = self._slots(state)
         substitution = {next(iter(label.count.coefficients)): number(0) if entry else label.count + 1}
-        for symbol, (slot, _) in label.classes.items():
-            if rows.get(slot) is None:
+        for symbol, (slot, period) in label.classes.items():
+            x = unwound(rows.get(slot), period)
+            if x is None:
                 raise Mismatch(label, [slot], (), rows)
-            substitution[(symbol,)] = rows[slot]
+            substitution[(symbol,)] = x
         limit = state.known.normalised(replaced(label.limit, substitution))
         truth = state.known.holds(limit)
         if truth is False and label.after_loops is not None:

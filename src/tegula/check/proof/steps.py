@@ -318,6 +318,14 @@ def is_periodic(program: Program, body: Region) -> bool:
     return any(map(by_remainder, [*guarded(program, body).values(), *(test for _, test in counted(loop))]))
 
 
+@_cached
+def issues(program: Program, body: Region) -> bool:
+    """Whether a body starts matmuls or bulk stores."""
+    started = (E.Issue, E.CopyOut, E.Commit)
+    acting = (op for op in body.walk() if program.acts(op))
+    return any(isinstance(e, started) for op in acting for e in program.events_of(op))
+
+
 def nested_loops(program: Program, body: Region) -> int:
     """The number of loops with events in a body."""
     return sum(isinstance(op, LoopLike) and program.counts(op) for op in body.walk())
