@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 from zlib import crc32
 
-from tegula.ir import BranchLike, ConstantLike, Kernel, Op, Region, Value
+from tegula.ir import BranchLike, ConstantLike, Kernel, LoopLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
-from tegula.ops.buffer import BufNew, root
+from tegula.ops.buffer import BufNew, root, stage_of_view
 from tegula.ops.control import If
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
@@ -161,22 +161,35 @@ class Scheduled(ABC):
 
     def counts(self, op: Op) -> bool:
         """Whether an op is a step: an op that acts, or contains such ops, or a branch that threads take together and in
-        which memory of several roles is handed over."""
+        which memory of several roles is handed over, or a loop over stages of such memory."""
         if op not in self._counts:
             is_uniform = isinstance(op, If) and not self.uniformity.varying(op.condition)
-            self._counts[op] = any(self.acts(o) or (is_uniform and self._prepares(o)) for o in op.walk())
+            self._counts[op] = any(
+                self.acts(o) or (is_uniform and self._prepares(o)) or self._walks_stages(o) for o in op.walk()
+            )
         return self._counts[op]
+
+    def _walks_stages(self, loop: Op) -> bool:
+        """Whether an op is a loop that computes the stages of memory that roles hand to each other."""
+        if not isinstance(loop, LoopLike):
+            return False
+        ops = [op for region in loop.regions for op in region.walk()]
+        regions = [*loop.regions, *(region for op in ops for region in op.regions)]
+        computed = {*(v for op in ops for v in op.results), *(v for region in regions for v in region.args)}
+        stages = (start for op in ops if (start := stage_of_view(op, self.stages_handed_over)) is not None)
+        return any(v in computed and not isinstance(v.owner, ConstantLike) for v in stages)
 
     def _prepares(self, op: Op) -> bool:
         events = self.events_of(op)
         return any(
-            isinstance(e, E.Fence) or (isinstance(e, E.MemoryAccess) and self.is_handed_over(e.at.buffer))
+            isinstance(e, E.Fence)
+            or (isinstance(e, E.MemoryAccess) and self.stages_handed_over(e.at.buffer) > 0)
             for e in events
         )
 
     @abstractmethod
-    def is_handed_over(self, buffer: Value) -> bool:
-        """Whether roles hand a buffer to each other."""
+    def stages_handed_over(self, buffer: Value) -> int:
+        """The number of stages of a buffer that roles hand to each other; 0 for other buffers."""
 
 
 class _PathIndependent:

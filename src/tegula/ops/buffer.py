@@ -6,7 +6,7 @@ without element-wise writes to values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.ir import AtomicUpdate, ElementAccess, Op, TypeRule, Value, ViewLike, root
@@ -355,3 +355,9 @@ class BufExchange(ElementAccess):
         t = accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])
         require_type(self.value.type, t, "the tile holds")
         return [t]
+
+
+def stage_of_view(op: Op, stages: Callable[[Value], int]) -> Value | None:
+    """The value that selects the stage, of a view of a buffer with several stages; None for other ops. `stages`: a
+    function that returns the number of stages of a buffer."""
+    return op.starts[0] if isinstance(op, BufView) and stages(op.buffer) > 1 else None

@@ -473,12 +473,21 @@ def claims_without_proof(program: Program) -> dict[str, Any]:
     rings = [
         [
             program.number[v],
-            [[*row.releaser, *row.acquirer, row.barrier, 0, row.barrier, row.own] for row in ring.handovers],
+            [
+                [*row.releaser, *row.acquirer, row.barrier, 0, row.barrier, row.own, 1]
+                for row in ring.handovers
+            ],
             [],
         ]
         for v, ring in program.rings.items()
     ]
-    return {"offsets": [], "lags": [[0, 0, 1, 3], [1, 1, 0, 0]], "rings": rings, "chains": chains}
+    return {
+        "offsets": [],
+        "lags": [[0, 0, 1, 3], [1, 1, 0, 0]],
+        "rings": rings,
+        "units": [],
+        "chains": chains,
+    }
 
 
 def evaluated_by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:

@@ -17,6 +17,15 @@ from tegula.ir import Kernel
 def prove(kernel: Kernel, compilation: Any) -> Certificate:
     """A certificate for a kernel as it is emitted; raises Stuck if no proof is found."""
     program = Program(kernel, compilation)
+    try:
+        return _certificate(program)
+    except Stuck:
+        if not program.hand_over_groups():
+            raise
+        return _certificate(program)
+
+
+def _certificate(program: Program) -> Certificate:
     guards = list(program.guards.asserts)
     while True:
         search = Search(program, guards)

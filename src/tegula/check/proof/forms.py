@@ -53,6 +53,18 @@ class Forms(Labels):
             else:
                 forms[slot] = forms[slot][1:] or [("unknown",)]
 
+    def _use_constants(self, forms: dict[Slot, list[Form]], later: State) -> bool:
+        """Let the slots in flight of buffers that are constants after an iteration be these constants; False if there
+        are none."""
+        values = self._slots(later)
+        changed = [
+            slot for slot, rows in forms.items() if rows[0] == ("ghost",) and self._is_private(slot, later)
+        ]
+        changed = [slot for slot in changed if isinstance(x := values.get(slot), Sum) and x.value is not None]
+        for slot in changed:
+            forms[slot] = forms[slot][1:]
+        return bool(changed)
+
     def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
         """The increment of each slot per iteration, estimated from the loop's body; None if the increment depends on
         branches or inner loops. `moving`: roles at the heads of other loops execute iterations concurrently."""
@@ -203,7 +215,9 @@ class Forms(Labels):
             ghost, n = self.ties[slot]
             return [("tied", x, ghost, self._slots(state)[ghost], n), ("class", x, ""), ("unknown",)]
         if slot[0] in ("matmul", "copy"):
-            starts_none = isinstance(x, Sum) and not issues(self.program, state.roles[slot[1]].frames[-1].region)
+            starts_none = isinstance(x, Sum) and not issues(
+                self.program, state.roles[slot[1]].frames[-1].region
+            )
             return [*([("same", x)] if starts_none else []), *IN_FLIGHT]
         if not isinstance(x, Sum):
             same: list[Form] = [("same", x)] if x is not None else []

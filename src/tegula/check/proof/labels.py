@@ -150,7 +150,7 @@ class Labels:
                 r, shift = row.acquirer[0], self.machine.item_shift(self.program.values[n], row)
                 last = self.machine.last_waited(state.roles[r], r, row.barrier) if not row.own else item
                 if row.acquirer not in self.program.writers[n] and not state.known.nonnegative(
-                    last - item - shift
+                    row.last_of(last, shift) - item
                 ):
                     out.append((n, item, x))
                     break
@@ -213,7 +213,11 @@ class Labels:
                 term = next((x for x in candidates if x is not None), None)
                 if term is not None:
                     terms[slot] = term
-            elif form[0] == "constant" and (x := self._slots(later).get(slot)) is not None and x.value is not None:
+            elif (
+                form[0] == "constant"
+                and (x := self._slots(later).get(slot)) is not None
+                and x.value is not None
+            ):
                 terms[slot] = x
             elif form[0] == "continues" and isinstance(index := terms.get(form[1]), Sum):
                 terms[slot] = ge((form[2] - index if form[3] else index - form[2]) - 1)
@@ -312,9 +316,7 @@ class Labels:
         before = replaced(c, {next(iter(label.count.coefficients)): label.count - 1})
         return None if before == c else before
 
-    def _term_in_flight(
-        self, slot: Slot, later: State, terms: dict[Slot, Any], entry: State
-    ) -> Sum | None:
+    def _term_in_flight(self, slot: Slot, later: State, terms: dict[Slot, Any], entry: State) -> Sum | None:
         """The term of an item in flight, as an item that the role has waited for plus a constant; None where no such
         constant is known."""
         buffer, r = self._buffer_in_flight(slot, later), slot[1]
@@ -356,8 +358,12 @@ class Labels:
         that the role has waited for, or of a value of the role, of inner loops first."""
         rows = [(state.known, values) for state in states if slot in (values := self._slots(state))]
         candidates = [key for key in terms if key[0] in ("waited", "value") and key[1] == slot[1]]
-        for key in sorted(candidates, key=lambda key: (key[0] == "value", -key[2] if key[0] == "value" else 0)):
-            if not isinstance(terms[key], Sum) or not all(isinstance(values.get(key), Sum) for _, values in rows):
+        for key in sorted(
+            candidates, key=lambda key: (key[0] == "value", -key[2] if key[0] == "value" else 0)
+        ):
+            if not isinstance(terms[key], Sum) or not all(
+                isinstance(values.get(key), Sum) for _, values in rows
+            ):
                 continue
             for d in range(stages):
                 if all(known.equal(values[slot], mod(values[key] + d, stages)) for known, values in rows):

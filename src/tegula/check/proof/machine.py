@@ -558,7 +558,7 @@ class Machine:
             self.offsets[b, self.role] = stages if known.equal(parity, mod(div(w, stages) + 1, 2)) else 0
             for key, lag in self.lags.items():  # of arrivals before this first wait
                 if lag is not None and key[1:] == (self.role, b):
-                    self.lags[key] = lag + self.offsets[b, self.role]
+                    self.lags[key] = lag + self.offsets[b, self.role] * self.program.units[b]
         offset = self.offsets[b, self.role]
         if not (
             known.equal(stage, mod(w, stages))
@@ -594,13 +594,15 @@ class Machine:
         warps_differ = self.program.warps[self.role] > 1 and (
             role.warps_unordered if elected else role.one_warp_ahead
         )
-        c = role.arrived[b]
+        c, units, stages = role.arrived[b], self.program.units, self.program.stages
         for waited_barrier in role.waited:
             key = (b, self.role, waited_barrier)
-            limit = self.program.stages[b] + self.program.stages[waited_barrier]
+            limit = stages[b] * units[b] + stages[waited_barrier] * units[waited_barrier]
             same_warps = ((waited_barrier, self.role) in self.program.waits_of_one) == elected
             lag = (
-                self._upper_bound(c - role.waited[waited_barrier] + 1, limit)
+                self._upper_bound(
+                    (c + 1) * units[b] - role.waited[waited_barrier] * units[waited_barrier], limit
+                )
                 if same_warps or not warps_differ
                 else None
             )
@@ -623,7 +625,10 @@ class Machine:
         if any(x.value is None for x in arrived.values()):
             item = self._item_of_stage(at, self._last_acquired_items(at, engine))
         resolved = self.state.known.resolved
-        shifts = {b: resolved(x - item).value for b, x in arrived.items()} if item is not None else {}
+        groups = {row.barrier: row.group for row in self.program.rings[at.buffer].handovers}
+        shifts = {
+            b: resolved(x - div(item, groups.get(b, 1))).value for b, x in arrived.items() if item is not None
+        }
         known_shifts = {b: n for b, n in shifts.items() if n is not None}
         if known_shifts:
             self.item_shifts[key] = known_shifts
@@ -636,11 +641,12 @@ class Machine:
             raise Stuck(f"roles share {name}, and no pair of barriers hands it over", None, self.role)
         for row in ring.handovers:
             if row.acquirer == engine and not row.own:
-                last = self.last_waited(self.state.roles[self.role], self.role, row.barrier)
-                order = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.releaser))
-                last += (0 if next(order, engine) == row.releaser else ring.stages) - self.item_shift(
-                    at.buffer, row
+                last = row.last_of(
+                    self.last_waited(self.state.roles[self.role], self.role, row.barrier),
+                    self.item_shift(at.buffer, row),
                 )
+                order = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.releaser))
+                last += 0 if next(order, engine) == row.releaser else ring.stages
                 return [last - k for k in range(ring.stages)]
         return []
 
@@ -673,13 +679,13 @@ class Machine:
         self._record_first_access(at, engine, role.arrived)
         candidates: list[Sum] = []
         for row in ring.handovers_from(engine)[:1]:
-            first = role.arrived[row.barrier] - self.item_shift(at.buffer, row)
+            first = (role.arrived[row.barrier] - self.item_shift(at.buffer, row)) * row.group
             candidates += [first + k for k in range(ring.stages)]
         item = self._item_of_stage(at, [*candidates, *self._last_acquired_items(at, engine)])
         if item is None:
             raise Stuck("the stage does not belong to an item that the role has waited for", None, self.role)
         for row in ring.handovers_from(engine):
-            self._raise_shift(at.buffer, row, role.arrived[row.barrier] - item)
+            self._raise_shift(at.buffer, row, role.arrived[row.barrier] - div(item, row.group))
         return n, item
 
     def _raise_shift(self, v: Value, row: HandOver, shift: Sum) -> None:

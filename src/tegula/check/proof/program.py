@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from tegula.check.proof.guards import Guards
+from tegula.check.proof.terms import Sum
 from tegula.check.scheduled import Access, Scheduled, memory
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import ConstantLike, Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.base import Binary, Unary
@@ -24,12 +25,19 @@ Order: TypeAlias = list[list[tuple[Op, E.Event]]]
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """A hand-over of a ring from one engine to another, by a barrier. `own`: both engines belong to one role, whose
-    arrivals precede its copies in program order."""
+    arrivals precede its copies in program order. `group`: the number of items of the ring that an item of the barrier
+    hands over."""
 
     releaser: Engine
     acquirer: Engine
     barrier: int
     own: bool = False
+    group: int = 1
+
+    def last_of(self, item: Sum, shift: int) -> Sum:
+        """The last item of the ring that an item of the barrier hands over. `shift`: the item of the barrier that hands
+        over item 0 of the ring."""
+        return (item - shift) * self.group + (self.group - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,8 @@ class Program(Scheduled):
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
             if copied or len({r for r, *_ in rows}) > 1 or self._filling_roles(v, rows, self.order):
                 self._ring(v, rows, self.order)
+        self.units = [1] * len(self.barriers)
+        """By barrier, the length of an item in the unit in which lags are counted."""
         self.overlapping = self._overlapping()
         self.guards = Guards(
             kernel, {op for op in self.ops if isinstance(op, For | While) and self.counts(op)}
@@ -99,8 +109,19 @@ class Program(Scheduled):
         self.uses = self._uses()
         self.needed = self._needed()
 
-    def is_handed_over(self, buffer: Value) -> bool:
-        return buffer in self.rings
+    def hand_over_groups(self) -> bool:
+        """Let barriers with fewer stages than a ring hand over groups of its items; False if there are none."""
+        for v, ring in self.rings.items():
+            groups = {row.barrier: ring.stages // self.stages[row.barrier] for row in ring.handovers}
+            if all(n > 0 and n * self.stages[b] == ring.stages for b, n in groups.items()):
+                rows = [replace(row, group=groups[row.barrier]) for row in ring.handovers]
+                self.rings[v] = replace(ring, handovers=rows)
+                for b, n in groups.items():
+                    self.units[b] = max(self.units[b], n)
+        return any(n > 1 for n in self.units)
+
+    def stages_handed_over(self, buffer: Value) -> int:
+        return self.rings[buffer].stages if buffer in self.rings else 0
 
     # Rings -----------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from tegula.check.proof.labels import Label
 from tegula.check.proof.program import Program
 from tegula.check.proof.state import Frame, Role, State, Stuck
 from tegula.check.proof.terms import Atom, Sum, encoded, symbols
+from tegula.ir import Op
+from tegula.ops import events as E
 
 Lags = dict[tuple[int, int, int], int]
 
@@ -76,6 +78,20 @@ def chains(program: Program, lags: Lags) -> list[Any]:
     return out
 
 
+def require_chains(program: Program, chains: list[Any], lags: Lags) -> None:
+    """Raise Stuck unless chains order each arrival after the waits for the previous phase."""
+    known = {(b, w, r) for b, w, r, _ in chains}
+    events = (e for events in program.order for _, e in events)
+    named = {program.barrier[e.barrier] for e in events if isinstance(e, E.NamedArrival)}
+    for b, waiters in enumerate(program.waiters):
+        for r in program.arrivers[b] if waiters else ():
+            proved = [(b, w, r) in known or lags.get((b, r, -1)) == 0 for w in waiters]
+            v = program.barriers[b]
+            if not (any(proved) if b in named else all(proved)):
+                assert isinstance(v.owner, Op)
+                raise Stuck(f"{v.name} may be two phases ahead of a role that waits for it", v.owner)
+
+
 def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int, int, int]]:
     """The keys of the lags that chains use, and, for pairs of roles without a chain, the keys of arrivals for the first
     items only."""
@@ -92,15 +108,15 @@ def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int,
 def chain(
     program: Program, lags: Lags, b: int, w: int, links: list[tuple[int, int]], total: int
 ) -> list[tuple[int, int]] | None:
-    """A chain of (barrier, role) that begins with `links`, ends with role `w`, and whose lags sum to at most the number
-    of stages; None if there is none."""
+    """A chain of (barrier, role) that begins with `links`, ends with role `w`, and whose lags sum to at most the
+    length of all stages; None if there is none."""
     at, r = links[-1]
-    stages = program.stages[b]
+    length = program.stages[b] * program.units[b]
     last = lags.get((at, r, b))
-    if r == w and last is not None and total + last <= stages:
+    if r == w and last is not None and total + last <= length:
         return links
     for (c, q, waited_barrier), lag in lags.items():
-        if (c, q) != (at, r) or waited_barrier < 0 or total + lag > stages:
+        if (c, q) != (at, r) or waited_barrier < 0 or total + lag > length:
             continue
         for arriver in sorted(program.arrivers[waited_barrier]):
             if (waited_barrier, arriver) not in links:

@@ -15,7 +15,7 @@ from tegula.check.proof.known import OutOfWork, Work
 from tegula.check.proof.labels import IN_FLIGHT, Label, Leaf, Limit, Mismatch, Tree, is_covered, unwound
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
-from tegula.check.proof.record import chains, encoded_on_path, record, used
+from tegula.check.proof.record import chains, encoded_on_path, record, require_chains, used
 from tegula.check.proof.state import Hoisted, State, Stuck
 from tegula.check.proof.steps import compares
 from tegula.check.proof.terms import (
@@ -91,15 +91,21 @@ class Search(Groups):
             [self.program.number[v], self._rows(v, ring), sorted(ring.filling_roles)]
             for v, ring in self.program.rings.items()
         ]
-        offset = self.machine.offsets.get
-        lags = {k: n + offset((k[2], k[1]), 0) for k, n in self.machine.lags.items() if n is not None}
+        offset, units = self.machine.offsets.get, self.program.units
+        lags = {
+            k: n + offset((k[2], k[1]), 0) * units[k[2]]
+            for k, n in self.machine.lags.items()
+            if n is not None
+        }
         chains_of_waits = chains(self.program, lags)
+        require_chains(self.program, chains_of_waits, lags)
         return {
             "kernel": fingerprint(self.program.kernel),
             "guards": [[guard.kind, self.program.number[guard.value]] for guard in self.guards],
             "rings": rings,
             "offsets": [[b, r, n] for (b, r), n in self.machine.offsets.items()],
             "lags": [[*k, lags[k]] for k in dict.fromkeys(used(self.program, chains_of_waits, lags))],
+            "units": [[b, n] for b, n in enumerate(units) if n > 1],
             "chains": chains_of_waits,
             "start": start,
             "labels": self.labels,
@@ -120,6 +126,7 @@ class Search(Groups):
                     > first_access.get(row.acquirer, len(first_access))
                 ),
                 row.own,
+                row.group,
             ]
             for row in ring.handovers
         ]
@@ -640,9 +647,7 @@ class Search(Groups):
                 self._weaken(e, state, forms, refused)
                 if e.later is not None:
                     later = self.states_after_iteration[loops] = e.later
-                    forms |= {
-                        slot: [*IN_FLIGHT] for slot in self._slots(later) if slot not in forms
-                    }
+                    forms |= {slot: [*IN_FLIGHT] for slot in self._slots(later) if slot not in forms}
             except Stuck as e:
                 self._restore(snapshot)
                 if isinstance(e, LimitExceeded):
@@ -652,16 +657,6 @@ class Search(Groups):
                         raise
                     orders = True
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])
-
-    def _use_constants(self, forms: dict[Slot, list[Form]], later: State) -> bool:
-        """Let the slots in flight of buffers that are constants after an iteration be these constants; False if there
-        are none."""
-        values = self._slots(later)
-        changed = [slot for slot, rows in forms.items() if rows[0] == ("ghost",) and self._is_private(slot, later)]
-        changed = [slot for slot in changed if isinstance(x := values.get(slot), Sum) and x.value is not None]
-        for slot in changed:
-            forms[slot] = forms[slot][1:]
-        return bool(changed)
 
     def _orders(self, label: Label) -> list[Condition]:
         """The undecided comparisons of the operands of each minimum and maximum in the terms of a label."""

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 from tegula.check.scheduled import OfLaunch, Scheduled, asserts
+from tegula.check.verifier.arithmetic import Poly, number, plus
 from tegula.check.verifier.clusters import Clusters
 from tegula.dataclass import dataclass
 from tegula.ir import ConstantLike, Kernel, Op, Region, Value
@@ -45,9 +46,9 @@ two."""
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """A hand-over of a ring from one engine to another. The releasing engine arrives at `barrier` for item
-    c + `item_shift` after its accesses of item c of the ring; the acquiring engine waits for that item before its
-    accesses of item c + `reuse_distance` * stages. `own`: both engines belong to one role, whose arrivals precede its
-    copies in program order."""
+    c div `group` + `item_shift` after its accesses of item c of the ring; the acquiring engine waits for that item
+    before its accesses of item c + `reuse_distance` * stages. `own`: both engines belong to one role, whose arrivals
+    precede its copies in program order."""
 
     releaser: Engine
     acquirer: Engine
@@ -55,6 +56,12 @@ class HandOver:
     item_shift: int
     reuse_distance: int
     own: bool
+    group: int
+
+    def last_of(self, item: Poly) -> Poly:
+        """The last item of the ring that an item of the barrier hands over."""
+        first = plus((), plus(item, number(-self.item_shift)), self.group)
+        return plus(first, number(self.group - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +98,11 @@ class Ring:
 @dataclass(frozen=True, slots=True)
 class ReuseOrder:
     """The reason why the accesses of a stage by a writing engine are complete before the engine writes the stage
-    again. At each access of the ring, when the engine has arrived at `barrier` for all items before x, its last wait at
-    `waited_barrier` shows that the accesses of item x - `lag` are complete. `waited_barrier` is -1 for an engine that
-    accesses each stage at most once. `item_shift`: the item of the barrier less the item of the ring."""
+    again. At each access of the ring, when the engine has arrived at the barrier of `row` for all items before x, its
+    last wait at `waited_barrier` shows that the accesses of item x - `lag` are complete. `waited_barrier` is -1 for an
+    engine that accesses each stage at most once."""
 
-    barrier: int
-    item_shift: int
+    row: HandOver
     waited_barrier: int
     lag: int
 
@@ -125,6 +131,8 @@ class Layout(Scheduled):
             if b < 0 or c < -1:
                 raise Rejected("the certificate refers to a barrier that the kernel lacks")
             self.lags.setdefault((b, r), []).append((c, n))
+        self.units = {b: _positive(n) for b, n in certificate["units"]}
+        """By barrier, the length of an item in the unit in which lags are claimed, if the length is not 1."""
         certified_rings = {self.values[v]: (rows, set(filling)) for v, rows, filling in certificate["rings"]}
         self.elected: dict[tuple[int, int], bool] = {}
         """By barrier and role, whether one warp of the role arrives there, instead of all warps."""
@@ -169,8 +177,8 @@ class Layout(Scheduled):
                 message = f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}"
                 raise Rejected(message, v.owner)
 
-    def is_handed_over(self, buffer: Value) -> bool:
-        return buffer in self.rings
+    def stages_handed_over(self, buffer: Value) -> int:
+        return self.rings[buffer].stages if buffer in self.rings else 0
 
     def _overlapping(self) -> dict[Value, list[int]]:
         """By buffer, the tracked buffers that a write of the buffer changes: itself, and those of the role that share
@@ -224,6 +232,8 @@ class Layout(Scheduled):
         shared = [op for op in self.ops if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
+        if self.units or any(row.group > 1 for ring in self.rings.values() for row in ring.handovers):
+            raise Rejected("a barrier hands over groups of stages in a cluster")
         clusters = Clusters(self.kernel, self.pure)
         for op in self.ops:
             if (
@@ -285,7 +295,8 @@ class Layout(Scheduled):
         storing = {r for r, writes, asynchronous in uses if writes and not asynchronous}
         rows, filling = certified_rings[v]
         handovers = [
-            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own)) for x, f, y, g, b, n, m, own in rows
+            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own), _positive(group))
+            for x, f, y, g, b, n, m, own, group in rows
         ]
         stages = (op.stages if isinstance(op, BufNew) else 0) or 1
         ring = Ring(stages, handovers, v in self.tracked, copying, storing, filling & storing)
@@ -314,7 +325,11 @@ class Layout(Scheduled):
         totals: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, waiters in enumerate(self.waiters):
             for r in self.arrivers[b] if waiters else ():
-                first_items = (self.stages[b], -1) if (-1, 0) in self.lags.get((b, r), ()) else None
+                first_items = (
+                    (self.stages[b] * self.units.get(b, 1), -1)
+                    if (-1, 0) in self.lags.get((b, r), ())
+                    else None
+                )
                 lags = [first_items or self._chain(b, w, links_of.get((b, w, r))) for w in waiters]
                 proved = [total is not None for total in lags]
                 if not (any(proved) if self.named[b] else all(proved)):
@@ -328,7 +343,7 @@ class Layout(Scheduled):
     def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
         """The sum of the lags of a chain of links (barrier, arriver) that proves O4 for a waiter at b, and the barrier
         of the chain's first wait. Each arriver has waited at the barrier of the next link, the last one at b, and the
-        lags sum to at most the number of stages. None if the chain proves nothing."""
+        lags sum to at most the length of all stages. None if the chain proves nothing."""
         total = 0
         if not links or links[0][0] != b or links[-1][1] != waiter or min(at for at, _ in links) < 0:
             return None
@@ -338,7 +353,7 @@ class Layout(Scheduled):
             if role not in self.arrivers[at] or lag is None:
                 return None
             total += lag
-            if total > self.stages[b]:
+            if total > self.stages[b] * self.units.get(b, 1):
                 return None
         return total, links[1][0] if len(links) > 1 else b
 
@@ -351,11 +366,11 @@ class Layout(Scheduled):
                 if not ring.writes(x) or not (self.warps[role] > 1 or (x[1] and role in ring.copying_roles)):
                     continue
                 orders = [
-                    ReuseOrder(row.barrier, row.item_shift, waited_barrier, lag)
+                    ReuseOrder(row, waited_barrier, lag // self.units.get(row.barrier, 1))
                     for row in ring.handovers
                     if row.releaser == x and not row.own
                     for lag, waited_barrier in totals[row.barrier, role]
-                    if waited_barrier >= 0 or lag <= ring.stages
+                    if waited_barrier >= 0 or self.stages[row.barrier] * row.group <= ring.stages
                 ]
                 if not orders:
                     owner = v.owner if isinstance(v.owner, Op) else None
@@ -364,6 +379,13 @@ class Layout(Scheduled):
                         owner,
                     )
                 self.reuse_orders[self.number[v], x] = min(orders, key=lambda order: order.lag)
+
+
+def _positive(n: Any) -> int:
+    """A number of a certificate that has to be a positive integer."""
+    if type(n) is not int or n < 1:
+        raise Rejected("the certificate has a length that is not positive")
+    return n
 
 
 def part_of_stage(buffer: Value) -> tuple[int, int] | None:

@@ -116,7 +116,7 @@ class Obligations(Walk):
                         not (many and elected and role.warps_unordered),
                         "one warp arrives for a role whose other warps may not have reached this point",
                     )
-                    self._hand_over(role, self.layout.number[v], plus(c, number(-row.item_shift)), row)
+                    self._hand_over(role, self.layout.number[v], row.last_of(c), row)
         if b in role.outstanding_bytes:
             self.require(
                 role.outstanding_bytes[b][0] == c,
@@ -143,8 +143,9 @@ class Obligations(Walk):
                 if by_one_thread
                 else "one warp arrives, but the waits of the other warps are not ordered before the arrival",
             )
+            unit, unit_after = (self.layout.units.get(k, 1) for k in (b, after if after >= 0 else b))
             last = self.last_waited(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
-            margin = plus(plus(number(lag), c, -1), last)
+            margin = plus(plus(number(lag + unit_after - unit), c, -unit), last, unit_after)
             self.require(
                 self.nonnegative(margin), "the role may arrive before the end of the previous phase is proved"
             )
@@ -189,7 +190,10 @@ class Obligations(Walk):
             self.is_stage_of(e.stage, c, self.layout.stages[b]), "the stage is not the stage of the item"
         )
         self.require(
-            all(e.to.end <= start or end <= e.to.start for _, start, end in role.pending_loads.get(n, ())),
+            all(
+                e.to.end <= start or end <= e.to.start or self.slots_differ(stage, e.to.stage)
+                for _, start, end, stage in role.pending_loads.get(n, ())
+            ),
             "a bulk copy of this item is in flight",
         )
         self.require((n, None) not in role.unfenced, "a proxy fence is missing before a bulk copy")
@@ -206,7 +210,7 @@ class Obligations(Walk):
                         at != n or self.nonnegative(margin), "a matmul or bulk store may still read the stage"
                     )
         self._forget_contents(ring, (n, item))
-        role.pending_loads[n] = (*role.pending_loads.get(n, ()), (b, e.to.start, e.to.end))
+        role.pending_loads[n] = (*role.pending_loads.get(n, ()), (b, e.to.start, e.to.end, e.to.stage))
         self.require(
             b not in role.outstanding_bytes or role.outstanding_bytes[b][0] == c,
             "bytes of two items are outstanding at the same time",
@@ -238,17 +242,17 @@ class Obligations(Walk):
                 "a bulk copy completes on a barrier other than the barrier of the hand-over",
             )
         own_items = [copy[1] if copy is not None else role.arrived[row.barrier] for row in releases]
-        candidates = [plus(own_items[0], number(-releases[0].item_shift))]
+        # threads may access later items: from the next release on, or up to the last acquired item
+        group = releases[0].group
+        next_item = plus(releases[0].last_of(own_items[0]), number(1 - group))
+        candidates = [plus(next_item, number(k)) for k in range(group if copy is not None else ring.stages)]
         if copy is None:
-            # threads may access later items: from the next release on, or up to the last acquired item
-            candidates += [plus(candidates[0], number(k)) for k in range(1, ring.stages)]
             for row in ring.handovers:
                 if row.acquirer == engine and not row.own:
-                    last = plus(
-                        self.last_waited(row.barrier, self.role),
-                        number(row.reuse_distance * ring.stages - row.item_shift),
-                    )
-                    candidates += [plus(last, number(-k)) for k in range(ring.stages)]
+                    last = row.last_of(self.last_waited(row.barrier, self.role))
+                    candidates += [
+                        plus(last, number(row.reuse_distance * ring.stages - k)) for k in range(ring.stages)
+                    ]
         identical = (c for c in candidates if self.atoms.mod(c, ring.stages) == at.stage)
         equal = (c for c in candidates if self.is_stage_of(at.stage, c, ring.stages))
         c = next(chain(identical, equal), None)
@@ -256,7 +260,7 @@ class Obligations(Walk):
             self.reject("the stage does not belong to an item that the role holds")
         for row, arrived in zip(releases, own_items, strict=True):
             self.require(
-                self.nonnegative(plus(plus(c, arrived, -1), number(row.item_shift))),
+                self.nonnegative(plus(plus(c, row.last_of(arrived), -1), number(row.group - 1))),
                 "the role has already handed over the stage",
             )
             self.require(
@@ -270,7 +274,7 @@ class Obligations(Walk):
                     not row.own or (copy and copy[0] == row.barrier),
                     "a bulk copy completes on a barrier other than the barrier of the hand-over",
                 )
-                ready = plus(plus(last, c, -1), number(row.reuse_distance * ring.stages - row.item_shift))
+                ready = plus(plus(row.last_of(last), c, -1), number(row.reuse_distance * ring.stages))
                 self.require(self.nonnegative(ready), "the stage may still be in use")
         # an item released by an arrival for the same or an earlier item of the barrier is at least 0
         self.require(
@@ -287,15 +291,16 @@ class Obligations(Walk):
         order = self.layout.reuse_orders.get((self.layout.number[at.buffer], engine))
         if order is None:
             return
-        item = plus(c, number(order.item_shift))
         if order.waited_barrier < 0:
-            margin = plus(number(order.lag - 1), item, -1)
+            last = order.row.last_of(number(order.lag - 1))
         else:
-            x = copy[1] if copy is not None else self.state.roles[self.role].arrived[order.barrier]
-            self._check_lags(order.barrier, x, copy is not None, order.waited_barrier)
-            margin = plus(plus(x, item, -1), number(ring.stages - order.lag))
+            b = order.row.barrier
+            x = copy[1] if copy is not None else self.state.roles[self.role].arrived[b]
+            self._check_lags(b, x, copy is not None, order.waited_barrier)
+            last = plus(order.row.last_of(plus(x, number(-order.lag))), number(ring.stages))
         self.require(
-            self.nonnegative(margin), "earlier accesses of the stage by the role may not be complete"
+            self.nonnegative(plus(last, c, -1)),
+            "earlier accesses of the stage by the role may not be complete",
         )
 
     def _use_memory(self, at: E.Bytes, write: bool = False) -> Key:

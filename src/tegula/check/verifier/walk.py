@@ -80,7 +80,7 @@ class Role:
     in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
     uncommitted_reads: list[Key] = field(default_factory=list[Key])
     bulk_groups: list[list[Key]] = field(default_factory=list[list[Key]])
-    pending_loads: dict[int, tuple[tuple[int, int, int], ...]] = field(default_factory=dict[int, Any])
+    pending_loads: dict[int, tuple[tuple[int, int, int, Any], ...]] = field(default_factory=dict[int, Any])
     unfenced: set[Key] = field(default_factory=set[Key])
     unsynchronised: dict[Key, int] = field(default_factory=dict[Key, int])
     issuer_only_reads: set[Key] = field(default_factory=set[Key])
