@@ -9,6 +9,8 @@ from equivalent_rewrites import kernel
 from proofs import outcome
 from schedules import lowered
 
+from support.campaigns import sampled
+
 PIPES = """def leaving(
     x: tg.array2d[float], out: tg.array2d[float], a: tg.array1d[int], c: tg.array1d[int], n: int, m: int
 ):
@@ -81,6 +83,80 @@ def test_tickets_are_taken_until_a_break(fault: bool) -> None:
     taken = TICKET.replace("t >= n", "t > n") if fault else TICKET
     text = roles(TICKET, taken) + TICKETS.replace("\n", "", 1)
     assert (outcome(lowered(kernel(text))) == "proved") is not fault
+
+
+SENDERS = {
+    "an item after the loop": """
+t = NEXT
+while t < n:
+    PUSH
+    t = NEXT
+t = n
+PUSH""",
+    "the number that ends the loop": """
+t = NEXT
+while t < n:
+    PUSH
+    t = NEXT
+PUSH""",
+    "a loop that checks what it has sent": """
+t = -1
+while t < n:
+    t = NEXT
+    PUSH""",
+}
+RECEIVERS = {
+    "break": TICKET,
+    "while": """t = tg.tile_pipe_pop(tickets)[0]
+while t < n:
+    for j in range(m):
+        ITEM
+    t = tg.tile_pipe_pop(tickets)[0]""",
+}
+NUMBERS = {"drawn": "tg.uniform(tg.atomic_add(c, 0, 1))", "read": "a[t]"}
+
+
+def sent(sender: str, number: str, fetch: str, store: str) -> str:
+    """A kernel in which a role sends numbers to two others, and at last one that is at least n."""
+    push = "tg.tile_pipe_push(tickets, tg.tile_full(shape=1, value=t, dtype=int))"
+    text = SENDERS[sender].replace("PUSH", push)
+    text = "t = 0" + text.replace("NEXT", NUMBERS[number])
+    body = textwrap.indent(text, " " * 8)
+    kernel_text = roles(fetch, store) + f'    with tg.role("take", warps=1):\n{body}\n'
+    return kernel_text.replace("    tickets =", "    assert n >= 0\n    tickets =")
+
+
+@sampled(
+    3,
+    ("sender", "number", "fetch", "store"),
+    [
+        ("an item after the loop", "drawn", "while", "while"),
+        ("the number that ends the loop", "read", "break", "while"),
+        ("a loop that checks what it has sent", "drawn", "break", "break"),
+        ("the number that ends the loop", "drawn", "while", "break"),
+        ("a loop that checks what it has sent", "read", "while", "while"),
+        ("an item after the loop", "read", "break", "break"),
+    ],
+)
+def test_numbers_that_a_role_sends_end_the_loops_of_others(
+    sender: str, number: str, fetch: str, store: str
+) -> None:
+    text = sent(sender, number, RECEIVERS[fetch], RECEIVERS[store])
+    assert outcome(lowered(kernel(text))) == "proved"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("t = n\n", "t = n - 1\n"),
+        ("t = n\n", "t = a[0]\n"),
+        ("while t < n:\n            for", "while t <= n:\n            for"),
+    ],
+)
+def test_numbers_that_do_not_end_the_loops_of_others_are_not_proved(old: str, new: str) -> None:
+    text = sent("an item after the loop", "drawn", RECEIVERS["while"], RECEIVERS["break"])
+    assert old in text
+    assert outcome(lowered(kernel(text.replace(old, new, 1)))) != "proved"
 
 
 LATE = """def late(x: tg.array2d[float], out: tg.array2d[float], n: int):

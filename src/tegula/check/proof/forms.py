@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tegula.check.proof.iteration import innermost_loop, position, positions_in_loops
 from tegula.check.proof.labels import IN_FLIGHT, Form, Labels, Mismatch, Slot, count_below, residue
 from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
@@ -71,9 +72,17 @@ class Forms(Labels):
         out: dict[Slot, Sum | None] = {}
         self.ties, self.branched = {}, self._branched(state, group)
         trip = self._trip if moving else constant_trip
-        for r in group:
-            frames = state.roles[r].frames
-            loop, depth = frames[-1].region.parent, len(frames) - 1
+        for r, depth in (
+            *((r, len(state.roles[r].frames) - 1) for r in group),
+            *self._followers(state, group),
+        ):
+            frame = state.roles[r].frames[depth]
+            out |= {
+                ("value", r, k, v): None
+                for k in range(depth, len(state.roles[r].frames))
+                for v in state.roles[r].frames[k].values
+            }
+            loop = frame.region.parent
             assert isinstance(loop, For | While)
             self.machine.state, self.machine.role = state, r
             known_counts, varying_counts = items(self.program, loop.body, trip)
@@ -90,7 +99,7 @@ class Forms(Labels):
             if isinstance(loop, For):
                 self.machine.state, self.machine.role = state, r
                 out["value", r, depth, loop.index] = self.machine.value(loop.step)
-            for count, test in guarded(self.program, loop.body).items() if frames[-1].iteration else ():
+            for count, test in guarded(self.program, loop.body).items() if frame.iteration else ():
                 slot = (count[0], r, count[1])
                 if test.pred not in ("gt", "ge", "ne") or before(test.a, loop.body) not in loop.body.args:
                     continue  # a fact of this iteration may be false in later ones
@@ -101,7 +110,41 @@ class Forms(Labels):
         for r in range(len(state.roles)) if moving else ():
             if r not in group and self.machine.frame(state, r).at < 0:
                 self._counts_of_other_roles(state, r, out)
+        for k, (n, _, _) in enumerate(self._unread_contents(state)):
+            handovers = self.program.rings[self.program.values[n]].handovers
+            ghosts = [
+                ("arrived", row.releaser[0], row.barrier)
+                for row in handovers
+                if row.releaser in self.program.writers[n]
+            ]
+            increment = next((out[ghost] for ghost in ghosts if ghost in out), number(0))
+            out |= {("content", n, k, "item"): increment}
+            if increment != number(0):
+                out["content", n, k, "number"] = None
         return out
+
+    def _heads(self, state: State, group: list[int]) -> tuple[Any, ...]:
+        """The loops of a group, and the positions of the other roles that are not at loop heads."""
+        others = [
+            (r, f.region, f.at)
+            for r, role in enumerate(state.roles)
+            if r not in group and (f := role.frames[-1]).at >= 0
+        ]
+        return (*(state.roles[r].frames[-1].region for r in group), *others)
+
+    def _followers(self, state: State, group: list[int]) -> list[tuple[int, int]]:
+        """The roles outside a group that stand in the body of a loop and execute one iteration of it in each iteration
+        of the group, each with the depth of its loop."""
+        later = self.states_after_iteration.get(self._heads(state, group))
+        if later is None:
+            return []
+        rows = [(r, innermost_loop(state.roles[r])) for r in positions_in_loops(state, group)]
+        return [
+            (r, depth)
+            for r, depth in rows
+            if position(state, r) == position(later, r)
+            and later.roles[r].frames[depth].iteration == state.roles[r].frames[depth].iteration + 1
+        ]
 
     def _branched(self, state: State, group: list[int]) -> set[Slot]:
         """The slots of barriers all of whose ghosts change only in branches. These slots form classes separate from

@@ -24,7 +24,8 @@ class Groups(Forms):
         self, state: State, conditions: dict[int, Condition], stop: Iteration | None
     ) -> list[list[int]]:
         """Groups of roles whose loops continue whenever the loop of the group's first role does; groups with nested
-        loops first, then large groups. Within an iteration `stop`, at least one of its roles must be in the group."""
+        loops first, then large groups. Within an iteration `stop`, at least one role of the group must
+        be in it or follow it."""
         groups_by_condition: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         nested = {r: self._nested_loops(state, r) for r in conditions}
@@ -52,11 +53,7 @@ class Groups(Forms):
             outer = [q for q in equivalent if nested[q] >= nested[r] or share_a_barrier(rates[r], rates[q])]
             if len(outer) < len(equivalent) and self._inner_bounds_change(state, r):
                 groups_by_condition.setdefault((frozenset((r, *outer)), -1), [r, *outer])
-        groups = [
-            group
-            for group in groups_by_condition.values()
-            if stop is None or not stop.roles.keys().isdisjoint(group)
-        ]
+        groups = [group for group in groups_by_condition.values() if stop is None or stop.includes(group)]
         periodic = {r for r in conditions if self._is_periodic(state, r)}
         return sorted(
             groups, key=lambda group: (periodic == {*group}, self._group_rank(state, group)), reverse=True
@@ -79,11 +76,13 @@ class Groups(Forms):
         trial.assume(c)
         return trial.known.holds(d) is True
 
-    def _group_rank(self, state: State, group: list[int]) -> tuple[int, int, int, int]:
+    def _group_rank(self, state: State, group: list[int]) -> tuple[int, int, int, int, int]:
         """The sort key of a group: the maximum number of loops nested in a loop of the group, the number of roles, and
-        for the first role the number of loops in its loop and the number of enclosing regions."""
+        for the first role the number of loops in its loop, the number of enclosing regions, and the number of items of
+        an iteration."""
         nested = [self._nested_loops(state, r) for r in group]
-        return max(nested), len(group), nested[0], len(state.roles[group[0]].frames)
+        items = max((n.value or 0 for n in self._rates(state, group[0]).values()), default=0)
+        return max(nested), len(group), nested[0], len(state.roles[group[0]].frames), items
 
     def _inner_bounds_change(self, state: State, r: int) -> bool:
         """Whether the bounds of a loop with events, in the loop at whose head a role stands, change with iterations."""

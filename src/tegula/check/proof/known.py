@@ -219,6 +219,8 @@ class Known:
                 rest = quotient[0] - quotient[1] * Sum({m: 1})
                 self._add_fact(rest)
                 self._add_fact(quotient[1] - 1 - rest)
+        if (expanded := without_remainders(p)) is not p:
+            self._add_fact(expanded)
         if is_zero:
             self._use_equality(p)
 
@@ -250,11 +252,10 @@ class Known:
 
     def normalised(self, x: Any) -> Any:
         """A polynomial or condition with symbols replaced by the polynomials that they equal."""
-        return (
-            replaced(x, self.substitution)
-            if self.substitution and x is not None and not isinstance(x, bool)
-            else x
-        )
+        if not self.substitution or x is None or isinstance(x, bool):
+            return x
+        x = replaced(x, self.substitution)
+        return with_dividends(x) if isinstance(x, Sum) else x
 
     # Ranges ----------------------------------------------------------------------------------------------------------
 
@@ -329,6 +330,8 @@ class Known:
         low = self.range(p)[0]
         if low >= 0 or p.value is not None:
             return low >= 0
+        if (factor := gcd(*p.rest.coefficients.values())) > 1:
+            return self.nonnegative(Sum({m: c // factor for m, c in p.coefficients.items()}))
         self.work.require_rest()
         if not self.models and not self.searched_for_model and self.starting_models:
             self.searched_for_model = True
@@ -392,7 +395,8 @@ class Known:
             if len(m) == 1 and (division := self.quotient(m[0])) is not None:
                 # p is an integer, so y p > -y suffices for the divisor y
                 return self.nonnegative(p * division[1] + division[1] - 1, depth - 1)
-        return False
+        expanded = without_remainders(p) if sum(minimums.values()) == -inf else p
+        return expanded is not p and self.nonnegative(expanded, depth)
 
     def _is_weaker_than_fact(self, p: Sum) -> bool:
         """Whether p >= 0 follows from a fact that differs by a constant at most."""
@@ -498,7 +502,25 @@ class Known:
             return True
         elif self.nonnegative(p - 1) or self.nonnegative(-p - 1):
             return False
-        return self._for_each_residue(c) if residues else None
+        if not residues:
+            return None
+        simpler = self._resolve_quotients(c)
+        return self._for_each_residue(c) if simpler == c else self._decide(simpler, True)
+
+    def _resolve_quotients(self, c: Condition) -> Condition:
+        """A condition without the quotients q div n that are known, by bounds of q, and without the remainders q mod n
+        where these quotients are known."""
+        for a in sorted(inside(c)):
+            if a.kind not in ("mod", "div"):
+                continue
+            q, n = a.subterms
+            low, high = self.range(self.normalised(div(q, n)))
+            if low != high and self.nonnegative(q) and self.nonnegative(number(n - 1) - q):
+                low = high = 0
+            if low == high:
+                value = number(low) if a.kind == "div" else q - low * n
+                return self._resolve_quotients(replaced(c, {(a,): value}))
+        return c
 
     def _undecided(self, c: Condition) -> bool:
         """Whether a condition is true in one model and false in another, so that neither it nor its negation
@@ -629,6 +651,26 @@ class Known:
     def at_least(self, p: Sum, q: Sum | int) -> bool:
         """Whether the inequality p >= q is known, without a case for each residue."""
         return self.holds(ge(p - number(q)), False) is True
+
+
+def with_dividends(p: Sum) -> Sum:
+    """A polynomial with q for n (q div n) + q mod n."""
+    for m, c in p.coefficients.items():
+        if len(m) == 1 and m[0].kind == "mod":
+            q, n = m[0].subterms
+            multiple = div(q, n) * n * c
+            if all(p.coefficients.get(k) == i for k, i in multiple.coefficients.items()):
+                p += q * c - multiple - Sum({m: c})
+    return p
+
+
+def without_remainders(p: Sum) -> Sum:
+    """A polynomial with q - n (q div n) for each remainder q mod n in its linear terms."""
+    for m, c in p.coefficients.items():
+        if len(m) == 1 and m[0].kind == "mod":
+            q, n = m[0].subterms
+            p += (q - div(q, n) * n - Sum({m: 1})) * c
+    return p
 
 
 def cancelling(p: Sum, q: Sum, m: Monomial) -> Sum:

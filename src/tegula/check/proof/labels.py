@@ -120,6 +120,8 @@ class Labels:
         self.labels: list[dict[str, Any]] = []
         self.symbol_count = 0
         self.ties: dict[Slot, tuple[Slot, Sum]] = {}
+        self.states_after_iteration: dict[Any, State] = {}
+        """The state after one iteration of a group, by `Forms._heads`."""
         self.branched: set[Slot] = set()
         """The slots that change only in branches, in the loops of the current group."""
 
@@ -256,6 +258,10 @@ class Labels:
             c, slots, other = limit
             substitution = {(a,): terms[slot] for a, slot in slots.items() if slot in terms}
             label.limit = replaced(c, substitution | {next(iter(other.count.coefficients)): count})
+        elif isinstance(self.machine.op(state, group[0]), While):
+            c = self.machine.condition(shape, group[0])
+            label.limit = True if c is None or isinstance(c, bool) else c
+        if label.limit is not True:
             facts["limit",] = label.limit
             refused = refused - {("limit",)}
         label.symbols_before = state.bound

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.groups import Groups
 from tegula.check.proof.guards import Guard
-from tegula.check.proof.iteration import Iteration, leads_of
+from tegula.check.proof.iteration import Iteration, leads_of, positions_in_loops
 from tegula.check.proof.known import OutOfWork, Work
 from tegula.check.proof.labels import IN_FLIGHT, Label, Leaf, Limit, Mismatch, Tree, is_covered, unwound
 from tegula.check.proof.machine import Machine
@@ -31,7 +31,7 @@ from tegula.check.proof.terms import (
     symbols,
 )
 from tegula.check.scheduled import fingerprint
-from tegula.ir import Region, Value
+from tegula.ir import Value
 from tegula.ops import events as E
 from tegula.ops.control import For
 
@@ -73,8 +73,7 @@ class Search(Groups):
         self.work = Work()
         self.hoists = self.has_unhoisted_conditions = False
         self.is_trial = False
-        self.tried_heads = set[tuple[Region, ...]]()
-        self.states_after_iteration: dict[Any, State] = {}
+        self.tried_heads = set[Any]()
 
     def certificate(self) -> Certificate:
         """A certificate of the kernel; raises Stuck if no proof is found."""
@@ -193,7 +192,7 @@ class Search(Groups):
                     moved = True
         if stop is not None and stop.has_left(state):
             return tree + self.drive(state, None, leaf)
-        if stop is not None and all(stop.is_repeated(state, r) for r in stop.roles):
+        if stop is not None and stop.is_complete(state):
             return tree + self._end_of_iteration(state, stop, leaf)
         if all(self.machine.ended(state, r) for r in roles):
             return [*tree, ["end"]]
@@ -400,8 +399,12 @@ class Search(Groups):
             self.has_unhoisted_conditions, self.work.limit = True, FIRST_WORK
         return [self._split(state, lead, c, lambda s: proof_of_loops(s, group, after_loops), after_loops)]
 
-    def _iteration(self, state: State, group: list[int], leaf: Leaf, extra_iterations: int = 0) -> Tree:
-        """The proof tree of one iteration of a group, whose roles are known to begin it."""
+    def _iteration(
+        self, state: State, group: list[int], leaf: Leaf, extra_iterations: int = 0, followed: bool = False
+    ) -> Tree:
+        """The proof tree of one iteration of a group, whose roles are known to begin it. `followed`: roles that stand
+        in bodies of other loops return to their positions."""
+        followers = positions_in_loops(state, group) if followed else {}
         starts = {r: (len(state.roles[r].frames), state.roles[r].frames[-1].iteration) for r in group}
         is_periodic = any(self._is_periodic(state, r) for r in group)
         tree: Tree = []
@@ -417,6 +420,7 @@ class Search(Groups):
             extra_iterations,
             leads_of(self.program, state, group) if is_periodic else {},
             is_periodic=is_periodic,
+            followers=followers,
         )
         return tree + self.drive(state, stop, leaf)
 
@@ -436,8 +440,9 @@ class Search(Groups):
         snapshot = self._snapshot()
         problem, limits = Stuck("no invariant was found"), list[Limit]()
         if self.is_trial:
+            key = self._heads(state, group)
             return self._iteration(
-                state.copy(), group, lambda s: self._after_iteration(s, group, after_loops)
+                state.copy(), group, lambda s: self._after_iteration(s, key, group, after_loops)
             )
         self._trial_iteration(state, group)
         if self._is_last_iteration(state, group[0]):
@@ -487,9 +492,6 @@ class Search(Groups):
             raise CannotPeel("no invariant was found", self.machine.op(state, group[0]), group[0])
         return self._iteration(state.copy(), group, after_loops, self._max_peeled())
 
-    def _heads(self, state: State, group: list[int]) -> tuple[Region, ...]:
-        return tuple(state.roles[r].frames[-1].region for r in group)
-
     def _is_last_iteration(self, state: State, r: int) -> bool:
         """Whether the next iteration of a role is known to be the last iteration of its loop."""
         loop, frame = self.machine.op(state, r), self.machine.frame(state, r)
@@ -530,13 +532,18 @@ class Search(Groups):
     def _trial_iteration(self, state: State, group: list[int]) -> None:
         """Execute one iteration, and one iteration of each nested loop, and discard the proof; record only the first
         engine of each ring and the items of its accesses."""
-        heads = self._heads(state, group)
-        if heads in self.tried_heads:
+        key = self._heads(state, group)
+        if key in self.tried_heads:
             return
-        self.tried_heads.add(heads)
+        self.tried_heads.add(key)
         snapshot, self.is_trial = self._snapshot(), True
         try:
-            self._iteration(state.copy(), group, lambda s: self._after_iteration(s, group, lambda _: []))
+            self._iteration(
+                state.copy(),
+                group,
+                lambda s: self._after_iteration(s, key, group, lambda _: []),
+                followed=True,
+            )
         except (Stuck, Hoisted, Mismatch):
             pass
         finally:
@@ -545,9 +552,12 @@ class Search(Groups):
             self._restore(snapshot)
             self.machine.item_shifts, self.machine.first_accesses = item_shifts, first_accesses
 
-    def _after_iteration(self, state: State, group: list[int], after_loops: Leaf) -> Tree:
-        """The proof tree after one trial iteration of a loop; records the state, with its operations in flight."""
-        self.states_after_iteration.setdefault(self._heads(state, group), state.copy())
+    def _after_iteration(self, state: State, key: Any, group: list[int], after_loops: Leaf) -> Tree:
+        """The proof tree after one trial iteration of a loop; records the state, with its operations in flight: the
+        first state in which the loop goes on, if there is one."""
+        recorded = self.states_after_iteration.get(key)
+        if recorded is None or self._has_ended(recorded, group[0]):
+            self.states_after_iteration[key] = state.copy()
         c = self.machine.condition(state, group[0])
         if c is None:
             return []
@@ -685,12 +695,20 @@ class Search(Groups):
             self.open_labels.append(label)
             try:
                 return self._split_by_orders(
-                    s, orders, lambda t: self._iteration(t, label.roles, lambda u: self._jump_to(u, label))
+                    s,
+                    orders,
+                    lambda t: self._iteration(
+                        t, label.roles, lambda u: self._jump_to(u, label), followed=True
+                    ),
                 )
             finally:
                 self.open_labels.pop()
 
-        proof_record["tree"] = [self._split(state, lead, c, iterate, after_loops)]
+        proof_record["tree"] = (
+            iterate(state)
+            if state.known.holds(c) is True
+            else [self._split(state, lead, c, iterate, after_loops)]
+        )
         self.labels[label.index] = proof_record
 
     def _split_by_orders(self, state: State, orders: Sequence[Condition], leaf: Leaf) -> Tree:

@@ -12,6 +12,8 @@ MAX_COMBINED, MAX_PERIOD, MAX_PERIOD_OF_FACTS, MAX_FACTS, MAX_DISJUNCTIONS = 3, 
 """Limits: the facts combined for one inequality; the residues of a dividend in a query, and of a dividend that occurs
 in known conditions only; the facts and the disjunctions of a path."""
 MAX_INT32 = 2**31 - 1
+MAX_TIGHTENED = 1 << 200
+"""The largest bound of an atom that is computed from other bounds: bounds of contradictory facts grow without end."""
 MAX_ITEMS = MAX_INT32 - 4096
 """The largest number of items that a barrier counts: a premise."""
 RANGES = {
@@ -451,6 +453,7 @@ class Facts:
                 rest = plus(division[0], times(division[1], (((a,), 1),)), -1)
                 self.add(rest)
                 self.add(plus(plus(division[1], number(-1)), rest, -1))
+        self.add(self._without_remainders(p))
         for a, c in reversed(linear) if zero else ():
             rest = plus((((a,), c),), p, -1)
             if (
@@ -465,7 +468,7 @@ class Facts:
         """Tighten the bounds of the atoms in a fact p >= 0, and, up to a depth, in other facts with these atoms."""
         for a, c in [(m[0], c) for m, c in p if len(m) == 1]:
             high = self.interval(plus(p, (((a,), c),), -1))[1]
-            if high == inf:
+            if abs(high) > MAX_TIGHTENED:
                 continue
             bounds, bound = (self.low, -(high // c)) if c > 0 else (self.high, high // -c)
             if a not in bounds or (bound > bounds[a] if c > 0 else bound < bounds[a]):
@@ -555,6 +558,8 @@ class Facts:
         return cached
 
     def _search_at_least(self, p: Poly, depth: int) -> bool:
+        if (factor := gcd(*(c for m, c in p if m))) > 1:
+            return self.at_least(tuple((m, c // factor) for m, c in p if c // factor), depth)
         for m, c in p:
             kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
             if kind in ("min", "max", "ite"):
@@ -577,7 +582,16 @@ class Facts:
             if len(m) == 1 and (division := self.division(m[0])) is not None:
                 y = division[1]
                 return self.at_least(plus(plus(times(p, y), y), number(-1)), depth - 1)
-        return False
+        expanded = self._without_remainders(p) if self.interval(p)[0] == -inf else p
+        return expanded != p and self.at_least(expanded, depth)
+
+    def _without_remainders(self, p: Poly) -> Poly:
+        """A polynomial with q - n (q div n) for each remainder q mod n in its linear terms."""
+        for m, c in p:
+            kind, *args = self.atoms.keys[m[0]] if len(m) == 1 else ("",)
+            if kind == "mod":
+                p = plus(p, plus(plus(args[0], self.atoms.div(*args), -args[1]), ((m, 1),), -1), c)
+        return p
 
     def division(self, a: int) -> tuple[Poly, Poly] | None:
         """The dividend x and the divisor y of an atom x div y, where y is not a constant and is known to be
@@ -649,7 +663,29 @@ class Facts:
         successor = plus(p, number(1))
         if c[0] == "ge" and residues and self.at_least(successor, 1) and self._excludes_zero(successor):
             return True  # p >= -1 is known, and p = -1 is excluded
-        return self._decide_by_residues(c) if residues else None
+        if not residues:
+            return None
+        simpler = self._resolve_quotients(c)
+        return self._decide_by_residues(c) if simpler == c else self.decide(simpler)
+
+    def _resolve_quotients(self, c: Cond) -> Cond:
+        """A condition without the quotients q div n that are known, by bounds of q, and without the remainders q mod n
+        where these quotients are known."""
+        for a in sorted(self.atoms.atoms_in(c)):
+            kind, *args = self.atoms.keys[a]
+            if kind not in ("mod", "div"):
+                continue
+            low, high = self.interval(self.atoms.substitute(self.atoms.div(*args), self.substitution))
+            if (
+                low != high
+                and self.at_least(args[0], 2)
+                and self.at_least(plus(number(args[1] - 1), args[0], -1), 2)
+            ):
+                low = high = 0
+            if low == high:
+                value = number(low) if kind == "div" else plus(args[0], number(low * args[1]), -1)
+                return self._resolve_quotients(self.atoms.substitute_condition(c, {(a,): value}))
+        return c
 
     def _resolve_selections(self, c: Cond) -> Cond:
         """A condition with each minimum, maximum and choice replaced by the operand that is known to be selected."""
