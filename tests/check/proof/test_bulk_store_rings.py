@@ -79,7 +79,70 @@ AFTER_A_RING = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: in
                 tg.store_commit()
         tg.store_wait(read=True)
 """
-RIGHT = {"counter": COUNTER, "late waits": LATE_WAITS, "parts": PARTS, "after a ring": AFTER_A_RING}
+TURNS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, tiles: int, blocks: int):
+    i = tg.tid()
+    assert blocks > 0
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    rows = tg.tile_empty(shape=(2, 1, N), dtype=float, storage="shared")
+    with tg.ws(0):
+        s = 0
+        phase = 1
+        for t in range(i, tiles, blocks):
+            for k in range(n):
+                if tg.elect():
+                    tg.mbarrier_wait(empty, s, phase)
+                    tg.mbarrier_expect_bytes(full, s, N * 4)
+                    tg.tile_load_async(x, ring[s], (t, k * N), full, s)
+                s += 1
+                if s == S:
+                    s = 0
+                    phase = phase ^ 1
+    with tg.ws(1):
+        it = 0
+        turn = 0
+        for t in range(i, tiles, blocks):
+            total = tg.tile_zeros(shape=(1, N))
+            for k in range(n):
+                tg.mbarrier_wait(full, it % S, it // S)
+                total += ring[it % S]
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, it % S)
+                it += 1
+            tg.store_wait(pending=1, read=True)
+            rows[turn] = total * 2.0
+            tg.fence_async()
+            tg.tile_store_async(out, rows[turn], (t, 0))
+            tg.store_commit()
+            turn = 1 - turn
+        tg.store_wait(read=True)
+"""
+ALONE = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full = tg.mbarrier(1, stages=S)
+    with tg.role("all", warps=1):
+        for k in range(tg.min(S - 1, n)):
+            tg.mbarrier_expect_bytes(full, k % S, N * 4)
+            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+        for k in range(n):
+            tg.mbarrier_wait(full, k % S, k // S)
+            tg.tile_store_async(out, ring[k % S], (k, 0))
+            tg.store_commit()
+            if k + S - 1 < n:
+                tg.store_wait(pending=1, read=True)
+                s = (k + S - 1) % S
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k + S - 1, 0), full, s)
+        tg.store_wait(read=True)
+"""
+RIGHT = {
+    "counter": COUNTER,
+    "late waits": LATE_WAITS,
+    "parts": PARTS,
+    "after a ring": AFTER_A_RING,
+    "turns": TURNS,
+    "alone": ALONE,
+}
 WRONG = {
     "one group too many in flight": ("counter", "pending=S - 1", "pending=S"),
     "the counter returns one stage early": ("counter", "if s == S:", "if s == S - 1:"),
@@ -88,6 +151,9 @@ WRONG = {
     "the first wait is one iteration late": ("late waits", "if k >= S:", "if k >= S + 1:"),
     "a part too many in flight": ("parts", "pending=1", "pending=2"),
     "one buffer of two": ("parts", "rows[j % 2]", "rows[0]"),
+    "the turn does not change": ("turns", "turn = 1 - turn", "turn = 1 - (1 - turn)"),
+    "a copy overwrites what a store still reads": ("alone", "pending=1", "pending=2"),
+    "a copy into the stage that is stored": ("alone", "s = (k + S - 1) % S", "s = (k + S) % S"),
     "the next tile overwrites": ("after a ring", "pending=1", "pending=2"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.check.proof.iteration import innermost_loop, position, positions_in_loops
-from tegula.check.proof.labels import IN_FLIGHT, Form, Labels, Mismatch, Slot, count_below, residue
+from tegula.check.proof.labels import IN_FLIGHT, Form, Label, Labels, Mismatch, Slot, count_below, residue
 from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
     Count,
@@ -16,16 +16,18 @@ from tegula.check.proof.steps import (
     constant_trip,
     counting,
     decreases,
+    groups,
     guarded,
     in_branches,
     is_loop_varying,
-    issues,
+    issued,
     items,
     nested,
     start,
 )
 from tegula.check.proof.terms import Sum, mod, number, range_of_type, symbols
 from tegula.ir import ConstantLike, Op, Region, Value
+from tegula.ops import events as E
 from tegula.ops.control import For, While
 
 
@@ -53,6 +55,42 @@ class Forms(Labels):
                 forms[slot][0] = ("class", form[1], str(difference))
             else:
                 forms[slot] = forms[slot][1:] or [("unknown",)]
+
+    def _forms_in_flight(self, slot: Slot, entry: State, later: State) -> list[Form]:
+        """The forms of memory in flight that a state `later` has."""
+        kind, r, _, _ = slot
+        started = issued(self.program, entry.roles[r].frames[-1].region).get(kind)
+        x, buffer = self._slots(entry).get(slot), self._buffer_in_flight(slot, later)
+        if started is None and isinstance(x, Sum):
+            return [("same", x), *IN_FLIGHT]
+        is_fixed = started is not None and buffer is not None and started.get(buffer, False)
+        return [("constant",), ("ghost",), ("unknown",)] if is_fixed else [*IN_FLIGHT]
+
+    def _has_ended(self, state: State, r: int) -> bool:
+        """Whether a role at a loop head is known to begin no further iteration."""
+        if self.machine.frame(state, r).at >= 0:
+            return False
+        c = self.machine.condition(state, r)
+        return c is not None and state.known.holds(c) is False
+
+    def _matches(self, state: State, value: Any, term: Any) -> bool:
+        if value is None or term is None:
+            return term is None
+        term = state.known.normalised(term)
+        if isinstance(term, Sum) or isinstance(value, Sum):
+            both = isinstance(term, Sum) and isinstance(value, Sum)
+            return value == term or (both and state.known.equal(value, term))
+        truth = state.known.holds(term)
+        return value == term or (truth is not None and state.known.holds(value) is truth)
+
+    def _accumulates(self, label: Label, later: State, r: int) -> bool:
+        """Whether an iteration leaves more bulk groups in flight than the label has, and these are more than a wait of
+        the role leaves, and those that an iteration commits."""
+        body = label.state.roles[r].frames[-1].region
+        before, after = (len(state.roles[r].bulk_groups) for state in (label.state, later))
+        events = [e for _, e in self.program.order[r]]
+        most = max((e.pending for e in events if isinstance(e, E.CopiesOutDone)), default=0)
+        return after > before > most + groups(self.program, body)
 
     def _use_constants(self, forms: dict[Slot, list[Form]], later: State) -> bool:
         """Let the slots in flight of buffers that are constants after an iteration be these constants; False if there
@@ -258,10 +296,7 @@ class Forms(Labels):
             ghost, n = self.ties[slot]
             return [("tied", x, ghost, self._slots(state)[ghost], n), ("class", x, ""), ("unknown",)]
         if slot[0] in ("matmul", "copy"):
-            starts_none = isinstance(x, Sum) and not issues(
-                self.program, state.roles[slot[1]].frames[-1].region
-            )
-            return [*([("same", x)] if starts_none else []), *IN_FLIGHT]
+            return self._forms_in_flight(slot, state, state)
         if not isinstance(x, Sum):
             same: list[Form] = [("same", x)] if x is not None else []
             term: list[Form] = [("term", x)] if isinstance(x, tuple) and symbols(x) else []

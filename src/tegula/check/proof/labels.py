@@ -83,11 +83,15 @@ def unwound(x: Any, period: int) -> Any:
     """A number whose residue modulo a period is x, or x itself if the period is 0; None if no such number is known."""
     if not period or x is None:
         return x
-    if isinstance(x, Sum) and x.value is not None:
-        return x if 0 <= x.value < period else None
-    atoms = x.atoms() if isinstance(x, Sum) else ()
-    is_residue = len(atoms) == 1 and x == Sum({(a := next(iter(atoms)),): 1}) and a.kind == "mod"
-    return a.subterms[0] if is_residue and a.subterms[1] == period else None
+    if not isinstance(x, Sum) or x.value is not None:
+        return x if isinstance(x, Sum) and 0 <= (x.value or 0) < period else None
+    for a in x.atoms():
+        if a.kind == "mod" and a.subterms[1] == period:
+            if x == Sum({(a,): 1}):
+                return a.subterms[0]
+            if x == Sum({(): 1, (a,): -1}) and period == 2:
+                return a.subterms[0] + 1
+    return None
 
 
 Limit: TypeAlias = tuple[Condition, dict[Atom, Slot], Label]
@@ -215,12 +219,11 @@ class Labels:
                 term = next((x for x in candidates if x is not None), None)
                 if term is not None:
                     terms[slot] = term
-            elif (
-                form[0] == "constant"
-                and (x := self._slots(later).get(slot)) is not None
-                and x.value is not None
-            ):
-                terms[slot] = x
+            elif form[0] == "constant":
+                numbers = (self._slots(source).get(slot) for source in (later, state))
+                x = next((x for x in numbers if isinstance(x, Sum)), None)
+                if x is not None and x.value is not None:
+                    terms[slot] = x
             elif form[0] == "continues" and isinstance(index := terms.get(form[1]), Sum):
                 terms[slot] = ge((form[2] - index if form[3] else index - form[2]) - 1)
         class_symbols = {
@@ -360,13 +363,16 @@ class Labels:
     def _slot_term_in_flight(
         self, slot: Slot, stages: int, states: Sequence[State], terms: dict[Slot, Any]
     ) -> Sum | None:
-        """The term of a buffer's slot in flight in all of `states` that have it, as a residue of the number of items
-        that the role has waited for, or of a value of the role, of inner loops first."""
+        """The term of a buffer's slot in flight in all of `states` that have it, as a residue of a value of the role
+        that selects slots, of inner loops first, of the number of items that it has waited for, or of another value."""
         rows = [(state.known, values) for state in states if slot in (values := self._slots(state))]
         candidates = [key for key in terms if key[0] in ("waited", "value") and key[1] == slot[1]]
-        for key in sorted(
-            candidates, key=lambda key: (key[0] == "value", -key[2] if key[0] == "value" else 0)
-        ):
+
+        def rank(key: Slot) -> tuple[bool, bool, int]:
+            is_value = key[0] == "value"
+            return not (is_value and key[3] in self.program.periods), is_value, -key[2] if is_value else 0
+
+        for key in sorted(candidates, key=rank):
             if not isinstance(terms[key], Sum) or not all(
                 isinstance(values.get(key), Sum) for _, values in rows
             ):

@@ -12,7 +12,7 @@ from tegula.check.proof.groups import Groups
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration, leads_of, positions_in_loops
 from tegula.check.proof.known import OutOfWork, Work
-from tegula.check.proof.labels import IN_FLIGHT, Label, Leaf, Limit, Mismatch, Tree, is_covered, unwound
+from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, is_covered, unwound
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, encoded_on_path, record, require_chains, used
@@ -632,7 +632,7 @@ class Search(Groups):
         loops = self._heads(state, group)
         later = self.states_after_iteration.get(loops, state)
         forms |= {
-            slot: [*IN_FLIGHT]
+            slot: self._forms_in_flight(slot, state, later)
             for slot in self._slots(later)
             if slot not in forms and slot[0] in ("matmul", "copy")
         }
@@ -656,8 +656,17 @@ class Search(Groups):
                 self._restore(snapshot)
                 self._weaken(e, state, forms, refused)
                 if e.later is not None:
+                    if any(self._accumulates(label, e.later, r) for r in group):
+                        op = self.machine.op(state, group[0])
+                        raise Stuck(
+                            "iterations leave more and more bulk stores in flight", op, group[0]
+                        ) from e
                     later = self.states_after_iteration[loops] = e.later
-                    forms |= {slot: [*IN_FLIGHT] for slot in self._slots(later) if slot not in forms}
+                    forms |= {
+                        slot: self._forms_in_flight(slot, state, later)
+                        for slot in self._slots(later)
+                        if slot not in forms
+                    }
             except Stuck as e:
                 self._restore(snapshot)
                 if isinstance(e, LimitExceeded):
@@ -773,23 +782,6 @@ class Search(Groups):
             raise Mismatch(label, mismatched, () if mismatched else facts, rows)
         terms = [state.known.normalised(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]
         return [["go", label.index, [encoded_on_path(t, state) for t in terms]]]
-
-    def _has_ended(self, state: State, r: int) -> bool:
-        """Whether a role at a loop head is known to begin no further iteration."""
-        if self.machine.frame(state, r).at >= 0:
-            return False
-        c = self.machine.condition(state, r)
-        return c is not None and state.known.holds(c) is False
-
-    def _matches(self, state: State, value: Any, term: Any) -> bool:
-        if value is None or term is None:
-            return term is None
-        term = state.known.normalised(term)
-        if isinstance(term, Sum) or isinstance(value, Sum):
-            both = isinstance(term, Sum) and isinstance(value, Sum)
-            return value == term or (both and state.known.equal(value, term))
-        truth = state.known.holds(term)
-        return value == term or (truth is not None and state.known.holds(value) is truth)
 
     def _end(self, state: State) -> Tree:
         return [["end"]]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TypeVar
 
-from tegula.check.proof.program import Program
+from tegula.check.proof.program import Program, stage_of
 from tegula.check.proof.terms import ZERO, Sum, number
 from tegula.ir import BranchLike, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import events as E
-from tegula.ops.base import Binary
+from tegula.ops.base import Binary, Unary
+from tegula.ops.buffer import root
 from tegula.ops.control import For, If, While, conditional
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Add, Cmp, Sub
@@ -319,11 +320,49 @@ def is_periodic(program: Program, body: Region) -> bool:
 
 
 @_cached
-def issues(program: Program, body: Region) -> bool:
-    """Whether a body starts matmuls or bulk stores."""
-    started = (E.Issue, E.CopyOut, E.Commit)
-    acting = (op for op in body.walk() if program.acts(op))
-    return any(isinstance(e, started) for op in acting for e in program.events_of(op))
+def issued(program: Program, body: Region) -> dict[str, dict[Value, bool]]:
+    """The buffers that matmuls ("matmul") and bulk stores ("copy") which a body starts read, each with whether the body
+    alone determines their slots."""
+    out: dict[str, dict[Value, bool]] = {}
+    for op in body.walk():
+        for e in program.events_of(op) if program.acts(op) else ():
+            if isinstance(e, E.Issue | E.CopyOut | E.Commit):
+                buffers = out.setdefault("matmul" if isinstance(e, E.Issue) else "copy", {})
+                for v in op.operands:
+                    if root(v) in program.tracked:
+                        stage = stage_of(v)
+                        is_fixed = stage is None or _is_fixed(stage, body)
+                        buffers[root(v)] = buffers.get(root(v), True) and is_fixed
+    return out
+
+
+@_cached
+def groups(program: Program, body: Region) -> int:
+    """The number of bulk groups that an iteration commits, where each loop of unknown trip count has one iteration."""
+    out = 0
+    for op in body.ops:
+        trip = constant_trip(op) if isinstance(op, For) else None
+        times = 1 if trip is None or trip.value is None else trip.value
+        events = program.events_of(op) if program.acts(op) else ()
+        out += sum(isinstance(e, E.Commit) or (isinstance(e, E.CopyOut) and e.commit) for e in events)
+        out += times * sum(groups(program, region) for region in op.regions)
+    return out
+
+
+def _is_fixed(v: Value, body: Region) -> bool:
+    """Whether a number in a body is computed from constants and indices of loops with constant bounds."""
+    owner = v.owner
+    if isinstance(owner, Region):
+        loop = owner.parent
+        return (
+            owner is not body
+            and isinstance(loop, For)
+            and v is loop.index
+            and constant_trip(loop) is not None
+        )
+    return isinstance(owner, ConstantLike) or (
+        isinstance(owner, Binary | Cast | Unary) and all(_is_fixed(x, body) for x in owner.operands)
+    )
 
 
 def nested_loops(program: Program, body: Region) -> int:

@@ -111,7 +111,8 @@ class Obligations(Walk):
         self._check_lags(b, c, elected)
         for v, ring in self.layout.rings.items():
             for row in ring.handovers:
-                if row.barrier == b and row.releaser[0] == self.role and ring.is_of_threads(row.releaser):
+                hands_over = row.barrier == b and row.releaser[0] == self.role and not row.own
+                if hands_over and ring.is_of_threads(row.releaser):
                     self.require(
                         not (many and elected and role.warps_unordered),
                         "one warp arrives for a role whose other warps may not have reached this point",
@@ -168,7 +169,7 @@ class Obligations(Walk):
                     "a matmul or bulk store may still read the stage",
                 )
         self.require(
-            row.own or (ring, None) not in role.unfenced,
+            (ring, None) not in role.unfenced,
             "accesses by threads may be invisible to the async proxy: a proxy fence is missing",
         )
 
