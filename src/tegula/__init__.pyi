@@ -1063,7 +1063,7 @@ def bvh_query_capsule(id: Any, start: Any, dir: Any, radius: Any, root: Any = -1
     Parameters:
         id: the BVH, or its id.
         start: a vec3.
-        dir: a vec3, of any length but 0.
+        dir: a vec3, of any length but 0. A ray with a NaN or an infinite component yields no items.
         radius: a float32; a negative radius counts as 0.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
@@ -1137,7 +1137,7 @@ def bvh_query_ray(id: Any, start: Any, dir: Any, root: Any = -1) -> Any:
     Parameters:
         id: the BVH, or its id.
         start: a vec3.
-        dir: a vec3, of any length.
+        dir: a vec3, of any length but 0. A ray with a NaN or an infinite component yields no items.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
@@ -2001,13 +2001,13 @@ def hash_grid_query(id: Any, point: Any, max_dist: Any, group: Any = None) -> An
     """A query for the points of a hash grid in the cells that a box around a point overlaps.
 
     The query yields each point within the distance once, and may yield points farther away, so that the caller compares
-    distances. A NaN coordinate counts as 0. `for i in query` loops over the points.
+    distances. For a NaN coordinate the box has the cell of 0 only. `for i in query` loops over the points.
 
     Parameters:
         id: the hash grid, or its id.
         point: a vec3, vec3h or vec3d, of the dtype of the points of the grid.
-        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A query with a negative
-            distance yields no points.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A query whose distance
+            is negative or NaN yields no points.
         group: an int32: the query yields only points of this group, if the grid was built with groups.
     Returns:
         a HashGridQuery.
@@ -3091,7 +3091,8 @@ def mesh_query_point_sign_parity(id: Any, point: Any, max_dist: Any, inside: Any
 
 @typing.overload
 def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, accuracy: Any = 2.0, threshold: Any = 0.5) -> Any:
-    """The point of a mesh that is closest to a point. The point is inside if its winding number exceeds a threshold.
+    """The point of a mesh that is closest to a point. The point is inside if its winding number is at least
+    a threshold.
 
     Winding numbers are robust for meshes with holes and for loose triangles. For a mesh without
     `support_winding_number` the sign is computed as by `mesh_query_point`.
@@ -3102,7 +3103,7 @@ def mesh_query_point_sign_winding_number(id: Any, point: Any, max_dist: Any, acc
         max_dist: a float32; only points that are closer are considered.
         accuracy: a float32; the faces of a node are approximated together if their distance exceeds `accuracy`
             times their radius.
-        threshold: a float32, the winding number above which a point is inside.
+        threshold: a float32, the least winding number of points that are inside.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all
             of them: if a point is found, they are set to the sign, the face and the weights; the result is whether
             a point is found.

@@ -14,9 +14,10 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
     VEC8,
 )
-from tegula.stdlib.registry import composite, tg
+from tegula.stdlib.registry import composite, func, tg
 from tegula.types import float32, int32, uint32, uint64
 
+INFINITY = float("inf")
 INTERVAL_WIDENING = 1.0 + 4.0 * 2.0**-23
 """The factor that widens intervals along rays, by four units in the last place, which is more than the rounding
 errors."""
@@ -56,7 +57,7 @@ def _hits(query: AABB_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
 @composite()
 def _hits(query: SPHERE_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the ball of a query."""
-    return tg._ball_hits_box(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    return tg._ball_hits_box(query.first, query.radius, query.second[0], nx, ny, nz, fx, fy, fz)
 
 
 @composite()
@@ -69,7 +70,7 @@ def _hits(query: RAY_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
 def _hits(query: BVH_QUERY, nx, ny, nz, fx, fy, fz, limit: float32):
     """Whether a box intersects the region of a query whose kind is known at run time."""
     box = tg._boxes_intersect(query.first, query.second, nx, ny, nz, fx, fy, fz)
-    ball = tg._ball_hits_box(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    ball = tg._ball_hits_box(query.first, query.radius, query.second[0], nx, ny, nz, fx, fy, fz)
     ray = tg._ray_hits_box(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
     return tg.where(query.kind == RAY, ray, tg.where(query.kind == SPHERE, ball, box))
 
@@ -83,14 +84,27 @@ def _boxes_intersect(low: VEC3, high: VEC3, nx, ny, nz, fx, fy, fz):
     return x & y & z
 
 
+@func
+def _binary_scale(x: float32):
+    """The power of two whose product with a positive number is from 1 to 2, from 2**-126 to 2**126; a constant for
+    gradients. The squares of products can be compared: those of much smaller numbers are 0, and those of much larger
+    ones infinite."""
+    exponent = tg.int32((tg.bitcast(x, uint32) >> 23) & 255)
+    return tg.bitcast(tg.clamp(254 - exponent, 1, 253) << 23, float32)
+
+
+@func
+def __binary_scale_adjoint(x, y, g):
+    """No gradient."""
+    return 0.0
+
+
 @composite()
-def _ball_hits_box(centre: VEC3, radius: float32, nx, ny, nz, fx, fy, fz):
-    """Whether a ball and a box intersect."""
-    x, y, z = (
-        tg._distance_to_interval(nx, fx, centre[0]),
-        tg._distance_to_interval(ny, fy, centre[1]),
-        tg._distance_to_interval(nz, fz, centre[2]),
-    )
+def _ball_hits_box(centre: VEC3, radius: float32, scale: float32, nx, ny, nz, fx, fy, fz):
+    """Whether a ball and a box intersect. `scale`: the binary scale of the radius; `radius`: the scaled radius."""
+    x = tg._distance_to_interval(nx, fx, centre[0]) * scale
+    y = tg._distance_to_interval(ny, fy, centre[1]) * scale
+    z = tg._distance_to_interval(nz, fz, centre[2]) * scale
     return x * x + y * y + z * z <= radius * radius
 
 
@@ -110,7 +124,20 @@ def _ray_hits_box(enter: VEC3, leave: VEC3, inverse: VEC3, nx, ny, nz, fx, fy, f
     far = tg._min_ignoring_nan(limit, (fx - leave[0]) * inverse[0])
     far = tg._min_ignoring_nan(far, (fy - leave[1]) * inverse[1])
     far = tg._min_ignoring_nan(far, (fz - leave[2]) * inverse[2])
-    return (near <= far * INTERVAL_WIDENING) & (nx == nx)
+    # A ray that is parallel to planes enters between them at an infinite distance if it starts before both: infinite
+    # boxes end no nearer.
+    is_outside = (
+        tg._starts_before(nx, enter[0], inverse[0])
+        | tg._starts_before(ny, enter[1], inverse[1])
+        | tg._starts_before(nz, enter[2], inverse[2])
+    )
+    return (near <= far * INTERVAL_WIDENING) & (nx == nx) & (not is_outside)
+
+
+@composite()
+def _starts_before(plane: float32, start: float32, inverse: float32):
+    """Whether a ray is parallel to a plane where it would enter a box, and starts outside."""
+    return (tg.abs(inverse) == INFINITY) & ((plane - start) * inverse == INFINITY)
 
 
 @composite()
@@ -136,7 +163,7 @@ def _all_hits(
     query: SPHERE_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8, limit: float32
 ):
     """The mask of the eight boxes that intersect the ball of a query."""
-    return tg._ball_hits_boxes(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+    return tg._ball_hits_boxes(query.first, query.radius, query.second[0], nx, ny, nz, fx, fy, fz)
 
 
 @composite()
@@ -152,7 +179,7 @@ def _all_hits(query: BVH_QUERY, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8
     if query.kind == RAY:
         hits = tg._ray_hits_boxes(query.first, query.second, query.inverse, nx, ny, nz, fx, fy, fz, limit)
     elif query.kind == SPHERE:
-        hits = tg._ball_hits_boxes(query.first, query.radius, nx, ny, nz, fx, fy, fz)
+        hits = tg._ball_hits_boxes(query.first, query.radius, query.second[0], nx, ny, nz, fx, fy, fz)
     else:
         hits = tg._box_hits_boxes(query.first, query.second, nx, ny, nz, fx, fy, fz)
     return hits
@@ -169,14 +196,21 @@ def _box_hits_boxes(low: VEC3, high: VEC3, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC
 
 @composite()
 def _ball_hits_boxes(
-    centre: VEC3, radius: float32, nx: VEC8, ny: VEC8, nz: VEC8, fx: VEC8, fy: VEC8, fz: VEC8
+    centre: VEC3,
+    radius: float32,
+    scale: float32,
+    nx: VEC8,
+    ny: VEC8,
+    nz: VEC8,
+    fx: VEC8,
+    fy: VEC8,
+    fz: VEC8,
 ):
-    """The mask of the eight boxes that intersect a ball. The boxes of missing children are empty or have a NaN."""
-    x, y, z = (
-        tg._distances_to_intervals(nx, fx, centre[0]),
-        tg._distances_to_intervals(ny, fy, centre[1]),
-        tg._distances_to_intervals(nz, fz, centre[2]),
-    )
+    """The mask of the eight boxes that intersect a ball. The boxes of missing children are empty or have a NaN.
+    `scale`: the binary scale of the radius; `radius`: the scaled radius."""
+    x = tg._distances_to_intervals(nx, fx, centre[0]) * scale
+    y = tg._distances_to_intervals(ny, fy, centre[1]) * scale
+    z = tg._distances_to_intervals(nz, fz, centre[2]) * scale
     ordered = tg._each_within(nx, fx) & tg._each_within(ny, fy) & tg._each_within(nz, fz)
     squared_distance = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
     is_within = tg._each_within(squared_distance, VEC8(radius * radius))

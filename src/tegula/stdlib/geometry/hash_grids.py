@@ -137,7 +137,7 @@ def _cell_range(x, distance, scale: float64, dim: int32, unit, largest):
     first = tg._cell_along(x - distance - margin, scale)
     last = tg._cell_along(x + distance + margin, scale)
     count = tg.min(last - first + 1.0, tg.float64(dim))
-    return tg._wrap_cell(first, dim), tg.int32(tg.max(count, tg.float64(0.0)))
+    return tg._wrap_cell(first, dim), tg.int32(count)
 
 
 @composite()
@@ -151,12 +151,10 @@ def _begin_hash_grid_query(
     query.dim_x, query.dim_y, query.dim_z = grid.dim_x, grid.dim_y, grid.dim_z
     query.group, query.grouped = group, grouped and grid.grouped != 0
     x, y, z = point[0], point[1], point[2]
-    if grid.count > 0 and grid.bits == bits:
+    if grid.count > 0 and grid.bits == bits and distance >= type(distance)(0.0):
         query.from_x, query.count_x = tg._cell_range(x, distance, grid.scale, grid.dim_x, unit, largest)
         query.from_y, query.count_y = tg._cell_range(y, distance, grid.scale, grid.dim_y, unit, largest)
         query.from_z, query.count_z = tg._cell_range(z, distance, grid.scale, grid.dim_z, unit, largest)
-        if query.count_x == 0 or query.count_y == 0:
-            query.count_z = 0
     return query
 
 
@@ -165,13 +163,13 @@ def hash_grid_query(id, point: VEC3, max_dist):
     """A query for the points of a hash grid in the cells that a box around a point overlaps.
 
     The query yields each point within the distance once, and may yield points farther away, so that the caller compares
-    distances. A NaN coordinate counts as 0. `for i in query` loops over the points.
+    distances. For a NaN coordinate the box has the cell of 0 only. `for i in query` loops over the points.
 
     Parameters:
         id: the hash grid, or its id.
         point: a vec3, vec3h or vec3d, of the dtype of the points of the grid.
-        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A query with a negative
-            distance yields no points.
+        max_dist: a scalar, half the width of the box, converted to the dtype of the points. A query whose distance is
+            negative or NaN yields no points.
         group: an int32: the query yields only points of this group, if the grid was built with groups.
     Returns:
         a HashGridQuery.

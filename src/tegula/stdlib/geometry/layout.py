@@ -102,6 +102,7 @@ RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY", _DOC, NEXT, ge
 SPHERE_QUERY = StructType("BvhQuery", _QUERY, __name__, "SPHERE_QUERY", _DOC, NEXT, general=BVH_QUERY)
 TILED_QUERY = StructType("BvhQueryTiled", _QUERY, __name__, "TILED_QUERY", "The state of a query of a block.")
 """The state of a query; the kind of a BVH_QUERY is known at run time. `first` and `second`: the corners of a box; the
-start of a ray, displaced for entry planes and for exit planes; or the centre of a ball. `node`: the current node, 0 at
+start of a ray, displaced for entry planes and for exit planes; or the centre of a ball, and the binary scale of its
+radius, which is stored as a product with the scale. `node`: the current node, 0 at
 the end; `item` to `end`: the remaining items of a leaf; `path0` to `path3`: a mask of eight bits of the remaining
 children on each level, the lowest bits for the current level."""

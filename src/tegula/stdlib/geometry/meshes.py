@@ -111,6 +111,14 @@ def _corners(mesh: MESH, corner: int32, face: int32):
 
 
 @composite()
+def _unit_normal(first: VEC3, second: VEC3, third: VEC3):
+    """The unit normal of a triangle of any size; zeros for a triangle without area."""
+    a, b = second - first, third - first
+    scale = tg._triangle_scale(a, b, a)
+    return tg.normalize(tg.cross(a * scale, b * scale))
+
+
+@composite()
 def mesh_eval_position(id, face: int32, bary_u: float32, bary_v: float32):
     """The point of a face at barycentric coordinates.
 
@@ -178,7 +186,7 @@ def mesh_eval_face_normal(id, face: int32):
         tg._point(mesh, tg._vertex(mesh, 3 * face + 1)),
     )
     third = tg._point(mesh, tg._vertex(mesh, 3 * face + 2))
-    return tg.normalize(tg.cross(second - first, third - first))
+    return tg._unit_normal(first, second, third)
 
 
 @composite(ARRAYS)
@@ -300,9 +308,10 @@ def _is_result(query):
     if query.kind == SPHERE and query.triangles != tg.uint64(0):
         mesh = MESH()
         mesh.triangles = query.triangles
-        unit = tg._unit(tg._box_margin(query.nodes, query.first))
-        radius = query.radius * unit
-        is_result = tg._squared_distance(mesh, query.first, query.item - 1, unit) <= radius * radius
+        first, second, third = tg._triangle(mesh, query.item - 1)
+        d = tg._closest_of_triangle(first - query.first, second - query.first, third - query.first)
+        d = d * query.second[0]
+        is_result = tg.dot(d, d) <= query.radius * query.radius
     return is_result
 
 

@@ -21,7 +21,7 @@ from tegula.stdlib.geometry.layout import (
 )
 from tegula.stdlib.geometry.points import NEAREST
 from tegula.stdlib.registry import composite, tg
-from tegula.types import float32, int32, uint8, uint64
+from tegula.types import bool_, float32, int32, uint8, uint64
 
 MESH_KIND = 2
 INFINITY = float("inf")
@@ -68,11 +68,12 @@ def _structure(id: TREE):
 
 
 @composite()
-def _squared_distance_at(mesh: MESH, point: VEC3, item: int32, unit: float32):
-    """The squared distance of a point from a triangle or from the box of an item, in a unit; NaN for an empty box."""
-    square = 0.0
+def _key_at(mesh: MESH, point: VEC3, item: int32, moderate: bool_):
+    """The key of the distance of a point from a triangle or from the box of an item; NaN for an empty box."""
+    key = 0.0
     if mesh.triangles != tg.uint64(0):
-        square = tg._squared_distance(mesh, point, item, unit)
+        first, second, third = tg._triangle(mesh, item)
+        key = tg._key(first - point, second - point, third - point, moderate)
     else:
         box = tg._element_at(mesh.items + tg.uint64(item) * ITEM_BYTES, VEC8)
         x, y = (
@@ -80,9 +81,11 @@ def _squared_distance_at(mesh: MESH, point: VEC3, item: int32, unit: float32):
             tg._distance_to_interval(box[1], box[4], point[1]),
         )
         z = tg._distance_to_interval(box[2], box[5], point[2])
-        x, y, z = x * unit, y * unit, z * unit
-        square = x * x + y * y + z * z
-    return square
+        if moderate:
+            key = x * x + y * y + z * z
+        else:
+            key = tg._scaled_length(tg.vec3(x, y, z))
+    return key
 
 
 @composite()
@@ -125,14 +128,16 @@ def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     finite_sum = point[0] + point[1] + point[2]
     if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and finite_sum == finite_sum:
         slack = tg._box_margin(mesh.nodes, point)
-        unit = tg._unit(slack)
+        moderate = tg._is_moderate(slack)
         has_faces = mesh.triangles != tg.uint64(0)
+        # Distances of boxes are rounded as the distances of nodes are.
+        slack = tg.where(has_faces, slack, 0.0)
         leaves = tg.where(has_faces, mesh.triangles, mesh.items)
         item_bytes = tg.where(has_faces, tg.uint64(TRIANGLE_BYTES), tg.uint64(ITEM_BYTES))
-        nearest.square = tg._limit(max_dist, unit)
+        nearest.key = tg._key_of_distance(max_dist, moderate)
         query = SPHERE_QUERY()
         query.nodes, query.first, query.node = mesh.nodes, point, 1
-        query.radius = tg._search_radius(nearest.square, slack, unit)
+        query.radius = tg._search_radius(nearest.key, slack, moderate)
         root = mesh.nodes + NODE_BYTES
         hits, first = tg._near_children(query, root)
         query.path0 = tg.uint64(tg._order_by_octant(hits, tg._octant_at(root, point)))
@@ -152,14 +157,14 @@ def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                     leaf = -1 - child
                     end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                     while leaf < end:
-                        square = tg._squared_distance_at(mesh, point, leaf, unit)
-                        if square <= nearest.square and square >= last.square:
+                        key = tg._key_at(mesh, point, leaf, moderate)
+                        if key <= nearest.key and key >= last.key:
                             index = tg._element_at(mesh.items + tg.uint64(leaf) * ITEM_BYTES + 24, int32)
-                            is_after_last = square > last.square or index > last.face
+                            is_after_last = key > last.key or index > last.face
                             has_lower_index = nearest.face >= 0 and index < nearest.face
-                            if is_after_last and (square < nearest.square or has_lower_index):
-                                nearest = NEAREST(index, square, leaf)
-                                query.radius = tg._search_radius(square, slack, unit)
+                            if is_after_last and (key < nearest.key or has_lower_index):
+                                nearest = NEAREST(index, key, leaf)
+                                query.radius = tg._search_radius(key, slack, moderate)
                         leaf += 1
                 elif child > 0:
                     child_address = mesh.nodes + tg.uint64(child) * NODE_BYTES

@@ -40,9 +40,9 @@ POINT = Family(
         "assertion": "the id does not name an existing mesh",
     },
 )
-NEAREST = StructType("Nearest", {"face": int32, "square": float32, "at": int32}, __name__, "NEAREST")
-"""The closest face (the lowest index among faces at equal distances), its squared distance, and its position among the
-triangles."""
+NEAREST = StructType("Nearest", {"face": int32, "key": float32, "at": int32}, __name__, "NEAREST")
+"""The closest face (the lowest index among faces at equal distances), the key of its distance, and its position among
+the triangles."""
 BOUND = 2.0**-20
 """The error bound of a distance, relative to the largest distance from the point along an axis."""
 
@@ -117,17 +117,17 @@ def _segment_weight(a: VEC3, b: VEC3):
 
 
 @composite()
+def _is_moderate(slack: float32):
+    """Whether squares of squared distances in a scene fit float32. `slack`: the slack of the largest distance, from
+    `_box_margin`."""
+    return (slack >= SMALL) & (slack <= LARGE)
+
+
+@composite()
 def _unit(slack: float32):
     """A power of two by which distances are scaled, so that their fourth powers fit float32; 1 for most scenes.
-    `slack`: the slack of the largest distance, from `_slack`."""
-    unit = 1.0
-    for _ in tg.static(range(5)):
-        if slack * unit > LARGE:
-            unit = unit * 2.0**-24
-    for _ in tg.static(range(6)):
-        if slack * unit < SMALL:
-            unit = unit * 2.0**24
-    return unit
+    `slack`: the slack of the largest distance, from `_box_margin`."""
+    return tg.where(tg._is_moderate(slack), 1.0, tg._binary_scale(slack * (1.0 / BOUND)))
 
 
 LARGE, SMALL = BOUND * 2.0**24, BOUND * 2.0**-6
@@ -141,13 +141,61 @@ def _limit(distance: float32, unit: float32):
 
 
 @composite()
-def _squared_distance(mesh: MESH, point: VEC3, item: int32, unit: float32):
-    """The squared distance of a point from a triangle, in a unit."""
-    first, second, third = tg._triangle(mesh, item)
-    a, b, c = (first - point) * unit, (second - point) * unit, (third - point) * unit
-    w = tg._weights(a, b, c)
-    d = a * w[0] + b * w[1] + c * w[2]
-    return tg.dot(d, d)
+def _triangle_scale(a: VEC3, b: VEC3, c: VEC3):
+    """The binary scale of the vertices of a triangle, relative to a point. It is constant for gradients."""
+    largest = 0.0
+    for axis in tg.static(range(3)):
+        largest = tg.max(largest, tg.max(tg.abs(a[axis]), tg.max(tg.abs(b[axis]), tg.abs(c[axis]))))
+    return tg._binary_scale(largest)
+
+
+@composite()
+def _scaled_weights(a: VEC3, b: VEC3, c: VEC3):
+    """The barycentric coordinates of `_weights`, for triangles of any size."""
+    scale = tg._triangle_scale(a, b, c)
+    return tg._weights(a * scale, b * scale, c * scale)
+
+
+@composite()
+def _closest_of_triangle(a: VEC3, b: VEC3, c: VEC3):
+    """The point of a triangle of any size that is closest to the origin."""
+    w = tg._scaled_weights(a, b, c)
+    return a * w[0] + b * w[1] + c * w[2]
+
+
+@composite()
+def _key(a: VEC3, b: VEC3, c: VEC3, moderate: bool_):
+    """The number by which distances of triangles from the origin are compared: in moderate scenes the squared distance,
+    in others the distance, because squares do not fit float32."""
+    key = 0.0
+    if moderate:
+        w = tg._weights(a, b, c)
+        d = a * w[0] + b * w[1] + c * w[2]
+        key = tg.dot(d, d)
+    else:
+        key = tg._scaled_length(tg._closest_of_triangle(a, b, c))
+    return key
+
+
+@composite()
+def _scaled_length(d: VEC3):
+    """The length of a vector of any length."""
+    scale = tg._triangle_scale(d, d, d)
+    return tg.length(d * scale) * (1.0 / scale)
+
+
+@composite()
+def _key_of_distance(distance: float32, moderate: bool_):
+    """The key of a positive distance, at least the smallest normal float32."""
+    return tg.max(tg.where(moderate, distance * distance, distance), 2.0**-126)
+
+
+@composite()
+def _search_radius(key: float32, slack: float32, moderate: bool_):
+    """The search radius for a key: boxes farther away hold no point within the distance. The squares of radii are far
+    above the smallest float32, so that the rounding of squares does not matter."""
+    distance = tg.where(moderate, tg.sqrt(key), key)
+    return tg.max(distance * (1.0 + BOUND) + slack, 2.0**-60)
 
 
 @composite()
@@ -160,12 +208,6 @@ def _octant_at(node: uint64, point: VEC3):
         tg.where(point[2] > middle[2], 4, 0),
     )
     return x | y | z
-
-
-@composite()
-def _search_radius(square: float32, slack: float32, unit: float32):
-    """The search radius for a squared distance in a unit: boxes farther away hold no point within that distance."""
-    return tg.sqrt(square) * (1.0 / unit) * (1.0 + BOUND) + slack
 
 
 @composite()
@@ -182,11 +224,11 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
     if mesh.nodes != tg.uint64(0) and finite_sum == finite_sum:
         slack = tg._box_margin(mesh.nodes, point)
         unit = tg._unit(slack)
-        furthest.square = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
+        furthest.key = tg.where(min_dist > 0.0, tg._limit(min_dist, unit), -1.0)
         path = SPHERE_QUERY()
         path.node = 1
         path.path0 = tg.uint64(
-            tg._farther_children(mesh.nodes + NODE_BYTES, point, furthest.square, slack, unit)
+            tg._farther_children(mesh.nodes + NODE_BYTES, point, furthest.key, slack, unit)
         )
         while path.node > 0:
             node = mesh.nodes + tg.uint64(path.node) * NODE_BYTES
@@ -203,17 +245,17 @@ def _furthest(mesh: MESH, point: VEC3, min_dist: float32):
                         a, b = (first - point) * unit, (second - point) * unit
                         square = tg.max(tg.length_sq(a), tg.length_sq(b))
                         square = tg.max(square, tg.length_sq((third - point) * unit))
-                        if square >= furthest.square:
+                        if square >= furthest.key:
                             face = tg._element_at(
                                 mesh.triangles + tg.uint64(leaf) * TRIANGLE_BYTES + 36, int32
                             )
-                            if square > furthest.square or (furthest.face >= 0 and face < furthest.face):
+                            if square > furthest.key or (furthest.face >= 0 and face < furthest.face):
                                 furthest = NEAREST(face, square, leaf)
                         leaf += 1
                 else:
                     child_address = mesh.nodes + tg.uint64(child) * NODE_BYTES
                     tg._descend_with_mask(
-                        path, child, tg._farther_children(child_address, point, furthest.square, slack, unit)
+                        path, child, tg._farther_children(child_address, point, furthest.key, slack, unit)
                     )
             elif path.node == 1:
                 path.node = 0
@@ -246,8 +288,7 @@ def _query_result(mesh: MESH, point: VEC3, nearest: NEAREST, sign: float32):
     result = MESH_QUERY_POINT()
     if nearest.face >= 0:
         first, second, third = tg._corners(mesh, nearest.at, nearest.face)
-        unit = tg._unit(tg._box_margin(mesh.nodes, point))
-        w = tg._weights((first - point) * unit, (second - point) * unit, (third - point) * unit)
+        w = tg._scaled_weights(first - point, second - point, third - point)
         result.result, result.face, result.sign = True, nearest.face, sign
         result.u, result.v = w[0], w[1]
     return result

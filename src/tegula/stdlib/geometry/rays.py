@@ -293,8 +293,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         max_t: a float32, the largest distance of a hit, in lengths of `dir`.
         t, bary_u, bary_v, sign, normal, face: variables of the caller, four float32, a vec3 and an int32, for a call
             with all of them: if a face is hit, they are set to the values of a MeshQueryRay; the result is whether a
-                face is
-            hit.
+            face is hit.
         root: an int32, the node of `mesh_get_group_root` for queries of one group; all by default.
     Returns:
         a MeshQueryRay: `result`, whether a face is hit; `face`; `t`, in lengths of `dir`; `u` and `v`, the weights of
@@ -320,7 +319,7 @@ def mesh_query_ray(id, start: VEC3, dir: VEC3, max_t: float32, root: int32 = -1)
         result.result, result.face = True, face
         result.t, result.u, result.v = hit.t, hit.u, hit.v
         result.sign = tg.where(hit.front, 1.0, -1.0)
-        result.normal = tg.normalize(tg.cross(second - first, third - first))
+        result.normal = tg._unit_normal(first, second, third)
     return result
 
 

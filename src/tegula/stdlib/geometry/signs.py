@@ -15,7 +15,7 @@ from tegula.stdlib.geometry.layout import (
     SPHERE_QUERY,
     VEC3,
 )
-from tegula.stdlib.geometry.points import NEAREST, POINT
+from tegula.stdlib.geometry.points import BOUND, NEAREST, POINT
 from tegula.stdlib.registry import composite, tg
 from tegula.types import float32, int32, uint8
 
@@ -71,19 +71,23 @@ def _sign_by_normals(mesh: MESH, point: VEC3, nearest: NEAREST, epsilon: float32
 
     Baerentzen and Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005."""
     first, second, third = tg._triangle(mesh, nearest.at)
-    w = tg._weights(first - point, second - point, third - point)
+    w = tg._scaled_weights(first - point, second - point, third - point)
     closest = first * w[0] + second * w[1] + third * w[2]
-    edges = tg.length(second - first) + tg.length(third - second) + tg.length(first - third)
-    tolerance = epsilon * edges / 3.0
+    scale = tg._triangle_scale(second - first, third - second, first - third)
+    a, b, c = (first - closest) * scale, (second - closest) * scale, (third - closest) * scale
+    tolerance = epsilon * (tg.length(b - a) + tg.length(c - b) + tg.length(a - c)) / 3.0
     total = tg.vec3(0.0, 0.0, 0.0)
-    extent = tg.vec3(tolerance, tolerance, tolerance)
+    extent = tg.vec3(tolerance / scale)
     query = tg.bvh_query_aabb(tg._tree_of(mesh), closest - extent, closest + extent, -1)
     position = tg._next_item_position(query)
     while position >= 0:
         a, b, c = tg._triangle(mesh, position)
-        total = total + tg._weighted_normal(a - closest, b - closest, c - closest, tolerance)
+        a, b, c = (a - closest) * scale, (b - closest) * scale, (c - closest) * scale
+        total = total + tg._weighted_normal(a, b, c, tolerance)
         position = tg._next_item_position(query)
-    return tg.where(tg.dot(total, point - closest) < 0.0, -1.0, 1.0)
+    offset = point - closest
+    offset = offset * tg._triangle_scale(offset, offset, offset)
+    return tg.where(tg.dot(total, offset) < 0.0, -1.0, 1.0)
 
 
 @composite()
@@ -97,8 +101,8 @@ def _next_item_position(query: InOut[Any]):
 def _weighted_normal(a: VEC3, b: VEC3, c: VEC3, tolerance: float32):
     """The normal of a triangle times the triangle's angle at the origin: 2 pi inside, pi on an edge, the corner's angle
     at a vertex, else 0."""
-    n = tg.normalize(tg.cross(b - a, c - a))
-    w = tg._weights(a, b, c)
+    n = tg._unit_normal(a, b, c)
+    w = tg._scaled_weights(a, b, c)
     distance = tg.length(a * w[0] + b * w[1] + c * w[2])
     angle = 2.0 * pi
     is_at_a, is_at_b, is_at_c = (
@@ -147,6 +151,10 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
 
     Barill et al., Fast Winding Numbers for Soups and Clouds, 2018."""
     total = 0.0
+    # In larger and in smaller scenes the cubes of distances do not fit float32: faces are scaled, none is approximated.
+    extent = tg._box_margin(mesh.nodes, point) * (1.0 / BOUND)
+    has_cubes = (extent >= 2.0**-30) & (extent <= 2.0**36)
+    min_ratio = tg.where(has_cubes, accuracy, tg.inf)
     path = SPHERE_QUERY()
     path.node = 1
     path.path0 = tg.uint64(255)
@@ -162,13 +170,17 @@ def _winding(mesh: MESH, point: VEC3, accuracy: float32):
                 end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
                 while leaf < end:
                     a, b, c = tg._triangle(mesh, leaf)
-                    total += tg._solid_angle(a - point, b - point, c - point)
+                    a, b, c = a - point, b - point, c - point
+                    if not has_cubes:
+                        scale = tg._triangle_scale(a, b, c)
+                        a, b, c = a * scale, b * scale, c * scale
+                    total += tg._solid_angle(a, b, c)
                     leaf += 1
             elif child > 0:
                 data_address = mesh.winding + tg.uint64(child) * WINDING_BYTES
                 d = tg._element_at(data_address, VEC3) - point
                 distance = tg.length(d)
-                if distance > accuracy * tg._element_at(data_address + 24, float32):
+                if distance > min_ratio * tg._element_at(data_address + 24, float32):
                     total += tg.dot(tg._element_at(data_address + 12, VEC3), d) / (
                         distance * distance * distance
                     )
@@ -193,8 +205,7 @@ def mesh_query_point(id, point: VEC3, max_dist: float32):
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
             them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
-                is
-            found.
+            is found.
     """
     mesh = tg._mesh(id)
     nearest = tg._closest(mesh, point, max_dist)
@@ -217,8 +228,7 @@ def mesh_query_point_sign_parity(
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
             them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
-                is
-            found.
+            is found.
         n_sample: an int32, the number of rays. All points use the same directions.
         perturbation_scale: a float32, the largest deviation of the rays from the direction (1, 1, 1) along each axis.
     """
@@ -241,8 +251,7 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
             them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
-                is
-            found.
+            is found.
         epsilon: a float32, the tolerance for faces, edges and vertices at the closest point, in units of the mean edge
             length of the closest face.
     """
@@ -258,7 +267,8 @@ def mesh_query_point_sign_normal(id, point: VEC3, max_dist: float32, epsilon: fl
 def mesh_query_point_sign_winding_number(
     id, point: VEC3, max_dist: float32, accuracy: float32 = 2.0, threshold: float32 = 0.5
 ):
-    """The point of a mesh that is closest to a point. The point is inside if its winding number exceeds a threshold.
+    """The point of a mesh that is closest to a point. The point is inside if its winding number is at least
+    a threshold.
 
     Winding numbers are robust for meshes with holes and for loose triangles. For a mesh without
     `support_winding_number` the sign is computed as by `mesh_query_point`.
@@ -269,11 +279,10 @@ def mesh_query_point_sign_winding_number(
         max_dist: a float32; only points that are closer are considered.
         inside, face, bary_u, bary_v: variables of the caller, float32, int32 and two float32, for a call with all of
             them: if a point is found, they are set to the sign, the face and the weights; the result is whether a point
-                is
-            found.
+            is found.
         accuracy: a float32; the faces of a node are approximated together if their distance exceeds `accuracy` times
             their radius.
-        threshold: a float32, the winding number above which a point is inside.
+        threshold: a float32, the least winding number of points that are inside.
     """
     mesh = tg._mesh(id)
     nearest = tg._closest(mesh, point, max_dist)

@@ -120,7 +120,9 @@ def bvh_query_sphere(id, center: VEC3, radius: float32, root: int32 = -1):
     query = SPHERE_QUERY()
     query.nodes, query.items = tree.nodes, tree.items
     query.kind = SPHERE
-    query.first, query.radius = center, tg.where(radius < 0.0, 0.0, radius)
+    not_negative = tg.where(radius < 0.0, 0.0, radius)
+    scale = tg._binary_scale(not_negative)
+    query.first, query.radius, query.second = center, not_negative * scale, tg.vec3(scale, 0.0, 0.0)
     tg._begin_query(query, tg._start_node(tree, root), 0.0)
     return query
 
@@ -132,7 +134,7 @@ def bvh_query_ray(id, start: VEC3, dir: VEC3, root: int32 = -1):
     Parameters:
         id: the BVH, or its id.
         start: a vec3.
-        dir: a vec3, of any length.
+        dir: a vec3, of any length but 0. A ray with a NaN or an infinite component yields no items.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
         a BvhQuery.
@@ -150,7 +152,7 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
     Parameters:
         id: the BVH, or its id.
         start: a vec3.
-        dir: a vec3, of any length but 0.
+        dir: a vec3, of any length but 0. A ray with a NaN or an infinite component yields no items.
         radius: a float32; a negative radius counts as 0.
         root: an int32, the node of `bvh_get_group_root` for queries of one group; all by default.
     Returns:
@@ -158,7 +160,10 @@ def bvh_query_capsule(id, start: VEC3, dir: VEC3, radius: float32, root: int32 =
     """
     tree = tg._tree(id)
     query = tg._ray(tree, start, dir, tg.where(radius < 0.0, 0.0, radius))
-    tg._begin_query(query, tg.where(tg.dot(dir, dir) == 0.0, 0, tg._start_node(tree, root)), INFINITY)
+    # The products with 0 are NaN for infinite numbers and NaN.
+    is_finite = tg.dot(start, tg.vec3(0.0)) + tg.dot(dir, tg.vec3(0.0)) == 0.0
+    is_ray = is_finite & (radius == radius) & ((dir[0] != 0.0) | (dir[1] != 0.0) | (dir[2] != 0.0))
+    tg._begin_query(query, tg.where(is_ray, tg._start_node(tree, root), 0), INFINITY)
     return query
 
 

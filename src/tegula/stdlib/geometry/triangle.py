@@ -138,7 +138,10 @@ def _intersect_triangle(s: SHEAR, first: VEC3, second: VEC3, third: VEC3):
             total = u + v + w
             crossing.hit = True
             crossing.front = u > 0.0
-            crossing.t = (u * a[2] + v * b[2] + w * c[2]) * s.factors[2] / total
+            # The edge functions times distances may be beyond the range of float32.
+            by = tg._binary_scale(tg.abs(total))
+            distance = u * by * a[2] + v * by * b[2] + w * by * c[2]
+            crossing.t = distance * s.factors[2] / (total * by)
             crossing.u, crossing.v = u / total, v / total
     else:
         crossing = tg._intersect_triangle_float64(s, a, b, c)
