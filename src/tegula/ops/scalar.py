@@ -309,6 +309,7 @@ class Xor(Binary):
 
     __slots__ = ()
     NAME = "xor"
+    FLIPS_BITS = True
     KINDS = "biu"
 
     @staticmethod

@@ -30,6 +30,7 @@ KERNEL = """def counted(x: tg.array2d[float], out: tg.array2d[float], n: int):
 """
 COUNTERS = {
     "stage and parity": ("s, p = 0, 0", "s", "p", "s, p = (s + 1) % S, 1 - p if s == S - 1 else p"),
+    "stage and bool": ("s, p = 0, False", "s", "int(p)", "s, p = (s + 1) % S, not p if s == S - 1 else p"),
     "twice the stages": ("c = 0", "c % S", "c // S", "c = (c + 1) % (2 * S)"),
     "twice the stages, by a branch": ("c = 0", "c % S", "c // S", "c = 0 if c == 2 * S - 1 else c + 1"),
     "descending": (
@@ -44,6 +45,7 @@ WRONG = {
     "a cycle of half the length": ("twice the stages, by a branch", "2 * S - 1", "S - 1"),
     "one stage is omitted": ("descending", "s == 0", "s == 1"),
     "a stage that is not in the ring": ("descending", "S - 1 if s", "S if s"),
+    "the bool changes every time": ("stage and bool", "not p if s == S - 1 else p", "not p"),
     "the parity does not change": ("stage and parity", "1 - p if", "p if"),
 }
 

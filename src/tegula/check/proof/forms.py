@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.check.proof.iteration import innermost_loop, position, positions_in_loops
-from tegula.check.proof.labels import IN_FLIGHT, Form, Label, Labels, Mismatch, Slot, count_below, residue
+from tegula.check.proof.labels import (
+    IN_FLIGHT,
+    Form,
+    Label,
+    Labels,
+    Mismatch,
+    Slot,
+    count_below,
+    mask,
+    residue,
+)
 from tegula.check.proof.state import State
 from tegula.check.proof.steps import (
     Count,
@@ -25,7 +35,7 @@ from tegula.check.proof.steps import (
     nested,
     start,
 )
-from tegula.check.proof.terms import Sum, mod, number, range_of_type, symbols
+from tegula.check.proof.terms import Sum, choice, mod, number, range_of_type, symbols
 from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
@@ -41,7 +51,7 @@ class Forms(Labels):
         refused |= set(e.facts)
         for slot in e.slots:
             form, current, term = forms[slot][0], e.values.get(slot), e.label.terms.get(slot)
-            if form[0] in ("residue", "remainder", "threshold", "continues") and not {
+            if form[0] in ("residue", "mask", "flag", "remainder", "threshold", "continues") and not {
                 form[1],
                 form[2],
             }.isdisjoint(e.slots):
@@ -72,16 +82,6 @@ class Forms(Labels):
             return False
         c = self.machine.condition(state, r)
         return c is not None and state.known.holds(c) is False
-
-    def _matches(self, state: State, value: Any, term: Any) -> bool:
-        if value is None or term is None:
-            return term is None
-        term = state.known.normalised(term)
-        if isinstance(term, Sum) or isinstance(value, Sum):
-            both = isinstance(term, Sum) and isinstance(value, Sum)
-            return value == term or (both and state.known.equal(value, term))
-        truth = state.known.holds(term)
-        return value == term or (truth is not None and state.known.holds(value) is truth)
 
     def _accumulates(self, label: Label, later: State, r: int) -> bool:
         """Whether an iteration leaves more bulk groups in flight than the label has, and these are more than a wait of
@@ -301,6 +301,9 @@ class Forms(Labels):
             same: list[Form] = [("same", x)] if x is not None else []
             term: list[Form] = [("term", x)] if isinstance(x, tuple) and symbols(x) else []
             continues = self._continuation(slot, state) if slot[0] == "value" else []
+            if x is not None and step is None:
+                residues = self._residues(slot, choice(x, number(1), number(0)), state, guess)
+                continues += [("flag", *form[1:]) for form in residues if form[5]]
             return [*continues, *(term if step is None else []), *same, *term, ("unknown",)]
         if step is not None and not step.coefficients:
             out: list[Form] = [("same", x)]
@@ -341,7 +344,7 @@ class Forms(Labels):
                     form[1] in conditional,
                 ),
             )
-            return [*ranked, *out, class_form, ("unknown",)]
+            return [*self._masks(slot, x, state), *ranked, *out, class_form, ("unknown",)]
         last = ("unknown",) if slot[0] == "value" else ("class", x, str(slot))
         return [*out, class_form, last]
 
@@ -470,6 +473,31 @@ class Forms(Labels):
                         self._residues_of(ghost, ghosts[ghost], x, modulus, hint.parity, descends, state)
                     )
         return sorted(out, key=lambda form: -form[2]) if selects_both else [*out]
+
+    def _masks(self, slot: Slot, x: Sum, state: State) -> list[Form]:
+        """Forms by which the bits of a carried value are the parities of the stages of a barrier."""
+        if slot[0] != "value" or slot[3] not in self.program.masks:
+            return []
+        out, role, r = list[Form](), state.roles[slot[1]], slot[1]
+        for hint in self.program.hints.get(slot[3], []):
+            kind, n = (
+                ("waited", role.waited.get(hint.barrier))
+                if hint.waits
+                else ("arrived", role.arrived.get(hint.barrier))
+            )
+            stages = self.program.stages[hint.barrier]
+            if n is None or not hint.parity or stages > 16:
+                continue
+            known = mask(n, stages, 0)
+            initial = [0, (1 << stages) - 1]
+            if x.value is not None and known.value is not None:
+                initial = [x.value ^ known.value]
+            out += [
+                ("mask", (kind, r, hint.barrier), stages, k)
+                for k in initial
+                if 0 <= k < 1 << stages and state.known.equal(x, mask(n, stages, k))
+            ]
+        return out
 
     def _residues_of(
         self, ghost: Slot, n: Sum, x: Sum, stages: int, parity: bool, descends: bool, state: State

@@ -15,9 +15,11 @@ from tegula.check.proof.terms import (
     Condition,
     Sum,
     atom,
+    choice,
     disjunction,
     div,
     divided,
+    eq,
     extreme,
     ge,
     mod,
@@ -41,7 +43,8 @@ Form: TypeAlias = tuple[Any, ...]
 body), or "observed" with the increment of an executed iteration; ("class", value at the start, key of the slots that
 change alike); ("cyclic", value at the start, period), a count of its own modulo a period; ("residue", ghost, ...), see
 `residue`; ("remainder",
-ghost, offset, minimum, size); ("threshold", ...), see `count_below`; ("continues", index of
+ghost, offset, minimum, size); ("mask", ghost, stages, initial), see `mask`; ("flag", ghost,
+...), that a residue is 1; ("threshold", ...), see `count_below`; ("continues", index of
 a counted loop, its end, whether it ascends); ("tied", value at the start, ghost, the ghost's
 value at the start, increment per increment of the ghost); ("term", term); of memory in flight ("ghost",), an item or
 slot that a count selects, or ("constant",); ("unknown",)."""
@@ -92,6 +95,14 @@ def unwound(x: Any, period: int) -> Any:
             if x == Sum({(): 1, (a,): -1}) and period == 2:
                 return a.subterms[0] + 1
     return None
+
+
+def mask(n: Sum, stages: int, initial: int) -> Sum:
+    """The number whose bit s is the parity of the next phase of stage s after n items, plus bit s of `initial`."""
+    out = number(0)
+    for s in range(stages):
+        out += mod(div(n + (stages - 1 - s), stages) + (initial >> s & 1), 2) * (1 << s)
+    return out
 
 
 Limit: TypeAlias = tuple[Condition, dict[Atom, Slot], Label]
@@ -210,6 +221,10 @@ class Labels:
                 _, ghost, *rest = form
                 if ghost in terms:
                     terms[slot] = residue(terms[ghost], *rest)
+            elif form[0] == "flag" and form[1] in terms:
+                terms[slot] = eq(residue(terms[form[1]], *form[2:]) - 1)
+            elif form[0] == "mask" and form[1] in terms:
+                terms[slot] = mask(terms[form[1]], *form[2:])
             elif form[0] == "remainder":
                 _, ghost, d, low, period = form
                 if ghost in terms:
@@ -316,6 +331,17 @@ class Labels:
                 out["strip", slot, 0] = ge(position - increments * n)
                 out["strip", slot, 1] = ge(increments * n + (n - 1) - position)
         return out
+
+    def _matches(self, state: State, value: Any, term: Any) -> bool:
+        """Whether a value is known to be equal to the term of a label."""
+        if value is None or term is None:
+            return term is None
+        term = state.known.normalised(term)
+        if isinstance(term, Sum) or isinstance(value, Sum):
+            both = isinstance(term, Sum) and isinstance(value, Sum)
+            return value == term or (both and state.known.equal(value, term))
+        numbers = (choice(c, number(1), number(0)) for c in (value, term))
+        return value == term or state.known.equal(*numbers)
 
     def _condition_before(self, shape: State, r: int, label: Label) -> Condition | None:
         """The loop's condition in the previous iteration: it implies that a loop with a counter stops at its end."""

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 from zlib import crc32
 
-from tegula.check.proof.terms import Atom, Condition, Sum, inside, quotient
+from tegula.check.proof.terms import BIT_OPERATIONS, Atom, Condition, Sum, bit_operation, inside, quotient
 from tegula.types import DTYPES
 
 KINDS = ((0, 0), (1, 1), (0, 4), (1, 40), (0, 1000), (-9, 9))
@@ -81,6 +81,10 @@ class Model:
             x, y = map(self.number, parts)
             if y > 0 and (x >= 0 or operands[0][0] == "floordiv"):
                 return x // y
+        if kind == "app" and operands[0][0] in BIT_OPERATIONS and len(operands[1]) == 2:
+            result = bit_operation(operands[0], [*map(self._argument, operands[1])])
+            if result is not None:
+                return result
         return self._choose_number(self.key(a), a.limits)
 
     def key(self, a: Atom) -> Any:

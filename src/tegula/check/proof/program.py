@@ -15,6 +15,7 @@ from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Select
+from tegula.types import DTYPES
 
 Engine: TypeAlias = tuple[int, bool]
 """An engine that accesses a ring: a role, and whether the engine fills the ring, by copies or stores."""
@@ -105,6 +106,8 @@ class Program(Scheduled):
         """Cached results of analyses, by analysis and region."""
         self.periods: dict[Value, dict[int, None]] = {}
         """The numbers of slots of buffers, not rings, whose slot a value selects."""
+        self.masks: set[Value] = set()
+        """The values of which bits are flipped, such as the parities of stages."""
         self.hints = self._hints()
         self.uses = self._uses()
         self.needed = self._needed()
@@ -261,6 +264,12 @@ class Program(Scheduled):
             if isinstance(op, BufView) and op.buffer not in self.rings and self.slots(op.buffer) > 1:
                 periods_of.setdefault(find(op.starts[0]), {}).setdefault(self.slots(op.buffer))
         self.periods = {v: periods_of[find(v)] for v in self.values if find(v) in periods_of}
+        flipped = {
+            find(op.result)
+            for op in self.ops
+            if isinstance(op, Binary) and op.FLIPS_BITS and _selects_bits(op.b)
+        }
+        self.masks = {v for v in self.values if find(v) in flipped}
         return {v: [*hints_of[find(v)]] for v in self.values if find(v) in hints_of}
 
     def _uses(self) -> dict[Value, set[Hint]]:
@@ -309,6 +318,14 @@ class Program(Scheduled):
             elif owner is not None and not owner.regions:
                 queue.extend(owner.operands)
         return needed
+
+
+def _selects_bits(v: Value) -> bool:
+    """Whether a value may select other bits than the lowest one: it is neither 1 nor converted from a bool."""
+    while isinstance(v.owner, Cast):
+        v = v.owner.x
+    is_one = isinstance(v.owner, ConstantLike) and v.owner.value == 1
+    return not is_one and v.type is not DTYPES["bool"]
 
 
 def _only_operand(v: Value) -> Value | None:

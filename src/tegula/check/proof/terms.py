@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from math import gcd, inf, lcm
+from operator import and_, lshift, or_, rshift, xor
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -206,8 +207,33 @@ def number(n: Sum | int) -> Sum:
 
 
 def atom(kind: str, *args: Any) -> Sum:
-    """The polynomial that is one atom of a kind with its arguments."""
+    """The polynomial that is one atom of a kind with its arguments; a number for a bit operation on numbers."""
+    if kind == "app" and args[0][0] in BIT_OPERATIONS and all(isinstance(x, Sum) for x in args[1]):
+        numbers = [x.value for x in args[1]]
+        result = None if None in numbers else bit_operation(args[0], numbers)
+        if result is not None:
+            return number(result)
     return Sum({(Atom(kind, *args),): 1})
+
+
+BIT_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "and": and_,
+    "or": or_,
+    "xor": xor,
+    "shl": lshift,
+    "shr": rshift,
+}
+
+
+def bit_operation(function: tuple[Any, ...], operands: Sequence[Any]) -> int | None:
+    """The result of a bit operation on two integers of its type; None where this is not an integer of the type, where
+    bits of a negative number are shifted, or for a distance that is not less than 32."""
+    low, high = range_of_type(DTYPES.get(function[3]))
+    x, y = operands
+    if function[0] in ("shl", "shr") and not (x >= 0 and 0 <= y < 32):
+        return None
+    result = BIT_OPERATIONS[function[0]](x, y)
+    return result if all(low <= n <= high for n in (x, y, result)) else None
 
 
 # Functions ------------------------------------------------------------------------------------------------------------

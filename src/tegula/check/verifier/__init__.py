@@ -272,13 +272,12 @@ class Verifier(Obligations):
         return [(n, self.read(item, bound), self.read(x, bound)) for n, item, x in label["contents"]]
 
     def _are_equal(self, x: Any, y: Any) -> bool:
-        """Whether two numbers, or two conditions, are known to be equal: of conditions, whether both are true, or both
-        false."""
-        facts = self.state.facts
+        """Whether two numbers, or two conditions, are known to be equal; of conditions, the numbers 1 and 0 that they
+        choose."""
         is_condition = [bool(z) and (z is True or isinstance(z[0], str)) or z is False for z in (x, y)]
         if all(is_condition):
-            return x == y or ((truth := facts.decide(x)) is not None and facts.decide(y) is truth)
-        return x == y or (not any(is_condition) and facts.equal(x, y))
+            x, y = (self.atoms.choose(c, number(1), ()) for c in (x, y))
+        return x == y or (all(is_condition) == any(is_condition) and self.state.facts.equal(x, y))
 
     def _check_role(self, role: Role, label_role: Role) -> None:
         """Check that the state of a role is an instance of its state in a label."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from math import gcd, inf, lcm
 from typing import Any, TypeAlias
 
+from tegula.check.verifier.bits import BIT_OPERATIONS, bit_operation
 from tegula.types import DTYPES, DType
 
 MAX_COMBINED, MAX_PERIOD, MAX_PERIOD_OF_FACTS, MAX_FACTS, MAX_DISJUNCTIONS = 3, 4096, 64, 200, 16
@@ -145,6 +146,11 @@ class Atoms:
     def intern(self, *key: Any) -> Poly:
         """The polynomial of the atom with a key; a new key gets the next number."""
         n = self.numbers.get(key)
+        if n is None and key[0] == "app" and key[1][0] in BIT_OPERATIONS:
+            numbers = [constant(p) if isinstance(p, tuple) else None for p in key[2]]
+            result = bit_operation(key[1][0], numbers, *limits_of(DTYPES.get(key[1][3])))
+            if result is not None:
+                return number(result)
         if n is None:
             n = self.numbers[key] = len(self.keys)
             self.keys.append(key)
