@@ -231,5 +231,5 @@ def test_wrong_arguments_of_a_mesh_are_refused() -> None:
     with pytest.raises(tg.LaunchError, match="winding numbers need another constructor"):
         mesh_of(points, faces, support_winding_number=True, bvh_constructor="cubql")
     mesh = mesh_of(points, faces)
-    with pytest.raises(tg.LaunchError, match="points must be a packed array of vec3 of 9 elements"):
+    with pytest.raises(tg.LaunchError, match="points must be a packed array of vec3 of shape \\(9,\\)"):
         mesh.points = vectors(points[:8])

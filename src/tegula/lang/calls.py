@@ -610,7 +610,10 @@ class Calls(TracerState):
             raise TypeRule(
                 "", "", "WrongArguments", culprit=culprit, expected=expected, otherwise=defined, what=problem
             )
-        types = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
+        described = [describe_type(x) for x in [*args, *kwargs.values()]]
+        # The help for an internal function is the signature of the public function.
+        internal = f"an argument of type {', '.join(described)}"
+        types = internal if f.name.startswith("_") else signature_text(f.name, described)
         help = self._cast_to_fit(f, args, node) or f"overloads: {signatures(f)}"
         raise E.WrongArguments(self.location(node), help=help, what=f"no overload accepts {types}")
 

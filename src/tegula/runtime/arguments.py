@@ -15,6 +15,7 @@ from tegula.lang.overloads import NO_DEFAULT, Parameter, count_text
 from tegula.runtime.array import array
 from tegula.runtime.compound_arguments import flattened, flattened_gradients, is_compound
 from tegula.runtime.kernel import GenericKernel, Kernel, KernelChoice, variant
+from tegula.runtime.structures import Structure
 
 LISTS = (list, tuple)
 ORDER = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
@@ -139,12 +140,27 @@ def leaf_call(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Kernel, Any]:
         kernel, args, _ = with_constants(kernel, args)
     if type(kernel) is not GenericKernel:
         return kernel, args
+    _check_devices(kernel, args)
     leaves = kernel.flatten_arguments(args)
     return (
         flattened(kernel, arguments_of(kernel, args))
         if leaves is None
         else (kernel.kernel_of_leaves(), leaves)
     )
+
+
+def _check_devices(kernel: Kernel, args: Sequence[Any]) -> None:
+    """Raise LaunchError for a spatial structure on another device than other arguments: kernels get its addresses."""
+    structures = [x for x in args if isinstance(x, Structure)]
+    for structure in structures:
+        for x in args:
+            if isinstance(x, array | Structure) and x.device != structure.device:
+                what = f"a {structure.label} is on {structure.device}, and a {_label(x)} on {x.device}"
+                raise LaunchError(f"kernel {kernel.name}: {what}", "create all arguments on one device")
+
+
+def _label(x: array | Structure) -> str:
+    return x.label if isinstance(x, Structure) else "tg.array"
 
 
 class Pair(NamedTuple):

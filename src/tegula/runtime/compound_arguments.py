@@ -66,6 +66,12 @@ def argument_leaves(annotation: Any, x: Any, name: str) -> Iterator[Any]:
             described = x.type.name if isinstance(x, Struct) else _named(x)
             if isinstance(x, Struct) and described == annotation.name:
                 raise _other_definition_error(name, annotation)
+            if annotation.__module__.startswith("tegula."):
+                message = f"argument '{name}': expected a tg.{annotation}, got {described}"
+                raise LaunchError(
+                    message,
+                    f"pass a tg.{annotation}, or annotate the parameter with tg.uint64 and pass an id",
+                )
             message = f"argument '{name}': expected a value of the struct {annotation}, got {described}"
             raise LaunchError(message, f"create a value with {annotation}()")
         for leaf in annotation.leaves:

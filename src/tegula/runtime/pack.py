@@ -15,6 +15,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.definition import Parameter
 from tegula.runtime.array import adopt, array
 from tegula.runtime.description import launch_id
+from tegula.runtime.structures import Structure
 from tegula.types import (
     ArrayType,
     DType,
@@ -147,8 +148,11 @@ def _scalar_packer(p: Parameter, dtype: DType) -> Packer:
             converted = fitted(np.asarray(float(value)), to_numpy(dtype), dtype.name)
             return id, converted.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
-            help = f"pass a number that {dtype} represents exactly"
-            raise LaunchError(f"argument '{p.name}': expected {dtype}, got {shown(value)}", help) from e
+            help, actual = f"pass a number that {dtype} represents exactly", shown(value)
+            if isinstance(value, Structure):
+                actual = f"a {value.label}"
+                help = f"pass its id, or annotate the parameter with {value.label}"
+            raise LaunchError(f"argument '{p.name}': expected {dtype}, got {actual}", help) from e
 
     return pack
 

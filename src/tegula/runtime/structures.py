@@ -34,6 +34,9 @@ class Structure(ABC):
     device: Device
     version: int
 
+    label: str
+    """The name of the structure's type for messages."""
+
     def enter(self, kind: int, device: Device) -> None:
         """Take an id for a structure of a kind on a device."""
         self.device, self.version = device, 0
@@ -80,17 +83,19 @@ def structures_of(
     their names; or, if the kernel reads ids from memory (`reads_table`), all structures of the device. The result keeps
     the structures alive."""
     uses = [
-        StructureUse(f"argument '{name}'", structure, structure.version)
+        StructureUse(f"argument '{_argument(name)}'", structure, structure.version)
         for name, x in named_arguments
         if isinstance(x, int | np.integer) and (structure := LIVE.get(int(x))) is not None
     ]
     if uses or not reads_table:
         return uses
     structures = [structure for structure in list(LIVE.values()) if structure.device == device]
-    return [
-        StructureUse(f"a structure of type {type(structure).__name__}", structure, structure.version)
-        for structure in structures
-    ]
+    return [StructureUse(f"a {structure.label}", structure, structure.version) for structure in structures]
+
+
+def _argument(name: str) -> str:
+    """The name of an argument, for the leaf of a structure that holds an id."""
+    return name.removesuffix(".id").removesuffix(".bvh")
 
 
 def publish_gradients() -> None:

@@ -238,7 +238,7 @@ class Tape:
             if written or structure.version != version:
                 raise LaunchError(
                     f"kernel {record.kernel.name}: the gradient queries {name} again, but {(written or [''])[0]}"
-                    f"the {type(structure).__name__} was changed since the launch",
+                    f"the {structure.label} was changed since the launch",
                     "create a structure for each launch, or run backward before the structure changes",
                 )
 

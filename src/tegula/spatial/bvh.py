@@ -87,6 +87,7 @@ class Bvh(Structure):
     """
 
     __tegula_annotation__ = TREE
+    label = "tg.Bvh"
     write_kernel, fit_kernel = write_boxes, fit_boxes
     """The kernel that writes all items, and the kernel that writes the items and nodes of subtrees."""
 
@@ -98,6 +99,7 @@ class Bvh(Structure):
         groups: array | None = None,
         leaf_size: int = 1,
     ) -> None:
+        check_is_array(lowers, "lowers", VEC3)
         for name, a in (("lowers", lowers), ("uppers", uppers)):
             check_array(a, name, VEC3, len(lowers), lowers.device)
         if groups is not None:
@@ -447,19 +449,30 @@ def view_as(a: array, dtype: Any) -> array:
 
 def check_array(a: Any, name: str, dtype: Any, count: int, device: Any) -> None:
     """Raise LaunchError unless an argument is a packed array with a given dtype, length and device."""
-    fits = (
-        isinstance(a, array) and a.dtype == dtype and a.ndim == 1 and len(a) == count and a.device == device
-    )
+    is_array = isinstance(a, array)
+    fits = is_array and a.dtype == dtype and a.shape == (count,) and a.device == device
     if not fits or not a.is_contiguous:
-        what = f"{name} must be a packed array of {dtype} of {count} elements on {device}, got {a!r:.80}"
+        actual = f"a value of type {type(a).__name__}"
+        if is_array:
+            packed = "a packed" if a.is_contiguous else "an unpacked"
+            actual = f"{packed} array of {a.dtype} of shape {a.shape} on {a.device}"
+        what = f"{name} must be a packed array of {dtype} of shape ({count},) on {device}, got {actual}"
         raise LaunchError(what, f"create one with tg.array(..., dtype=tg.{dtype}, device='{device}')")
+
+
+def check_is_array(a: Any, name: str, dtype: Any) -> None:
+    """Raise LaunchError unless an argument, which determines the length and the device of others, is an array."""
+    if not isinstance(a, array):
+        what = f"{name} must be an array of {dtype}, got a value of type {type(a).__name__}"
+        raise LaunchError(what, f"create one with tg.array(..., dtype=tg.{dtype})")
 
 
 def check_leaf_size(size: int) -> int:
     """The leaf size; ValueError if the size is out of range."""
-    if type(size) is not int or not 1 <= size <= MAX_ITEMS:
-        raise ValueError(f"the leaf size must be from 1 to {MAX_ITEMS}, got {size!r}")
-    return size
+    is_integer = hasattr(size, "__index__") and not isinstance(size, bool)
+    if not is_integer or not 1 <= size <= MAX_ITEMS:
+        raise ValueError(f"the leaf size must be an integer from 1 to {MAX_ITEMS}, got {size!r}")
+    return size.__index__()
 
 
 def resolve_constructor(name: str | None, groups: array | None, device: Device) -> str:

@@ -183,6 +183,8 @@ class HashGrid(Structure):
         launch: there is no such device.
     """
 
+    label = "tg.HashGrid"
+
     def __init__(
         self, dim_x: int, dim_y: int, dim_z: int, device: Device | str | None = None, dtype: Any = None
     ) -> None:
@@ -325,6 +327,9 @@ class HashGrid(Structure):
 
     def _check(self, points: array, radius: float, groups: array | None) -> None:
         expected = VecType(3, scalar_of(self.dtype))
+        for name, a, dtype in (("points", points, expected), ("groups", groups, int32)):
+            if not isinstance(a, array) and (a is not None or name == "points"):
+                raise TypeError(f"{name} must be an array of {dtype}, got a value of type {type(a).__name__}")
         if points.dtype != expected:
             raise TypeError(f"the points of this hash grid are {expected}, got {points.dtype}")
         if not 0.0 < float(radius) < math.inf:

@@ -15,7 +15,16 @@ from tegula.runtime.prepared import RepeatedLaunch
 from tegula.runtime.structures import Structure, gradient_address
 from tegula.spatial.boxes import ALL_COMPONENTS, EIGHT, VEC8, lang, named_item, without_points
 from tegula.spatial.build_on_host import WideBuild
-from tegula.spatial.bvh import LANES, RESIDENT, VEC3, Bvh, check_array, resolve_constructor, view_as
+from tegula.spatial.bvh import (
+    LANES,
+    RESIDENT,
+    VEC3,
+    Bvh,
+    check_array,
+    check_is_array,
+    resolve_constructor,
+    view_as,
+)
 from tegula.spatial.compact import COMPACT, write_compact
 from tegula.spatial.faces import bound_faces, face_corners, fetch_vertices
 from tegula.spatial.host_boxes import HostBoxes, measure
@@ -231,6 +240,7 @@ class _Faces(Bvh):
         super().__init__(lower, upper, constructor, groups, leaf)
 
     write_kernel, fit_kernel = write_faces, fit_faces
+    label = "tg.Mesh"
 
     def _measure(self, boxes: HostBoxes) -> None:
         points, indices = self.points.to("cpu"), self.indices.to("cpu")
@@ -305,6 +315,7 @@ class Mesh(Structure):
     """
 
     __tegula_annotation__ = MESH
+    label = "tg.Mesh"
 
     def __init__(
         self,
@@ -316,9 +327,11 @@ class Mesh(Structure):
         bvh_leaf_size: int | None = None,
         groups: array | None = None,
     ) -> None:
+        check_is_array(points, "points", VEC3)
+        check_is_array(indices, "indices", tg.int32)
         device = points.device
         check_array(points, "points", VEC3, len(points), device)
-        check_array(indices, "indices", tg.int32, len(indices), device)
+        check_array(indices, "indices", tg.int32, indices.size, device)
         if velocities is not None:
             check_array(velocities, "velocities", VEC3, len(points), device)
         if len(indices) % 3:

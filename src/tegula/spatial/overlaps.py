@@ -6,7 +6,7 @@ import tegula as tg
 from tegula.algorithms.scan import array_scan
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.spatial.bvh import VEC3, Bvh, check_array
+from tegula.spatial.bvh import VEC3, Bvh, check_array, check_is_array
 from tegula.types import int32
 
 MAX_OVERLAPS = (1 << 31) - 1
@@ -73,6 +73,10 @@ def bvh_overlaps(bvh: Bvh, lowers: array, uppers: array) -> tuple[array, array]:
     Raises:
         launch: an array is of another type, shape or device, or there are 2**31 overlaps or more.
     """
+    if not isinstance(bvh, Bvh):
+        message = f"bvh_overlaps takes a tg.Bvh, got a value of type {type(bvh).__name__}"
+        raise LaunchError(message, "create one with tg.Bvh(lowers, uppers)")
+    check_is_array(lowers, "lowers", VEC3)
     count, device = len(lowers), bvh.device
     for name, a in (("lowers", lowers), ("uppers", uppers)):
         check_array(a, name, VEC3, count, device)

@@ -50,11 +50,11 @@ VEC8 = VecType(WIDTH, float32)
 EIGHT_INTS = VecType(WIDTH, int32)
 
 TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count": int32}
-TREE = StructType("Tree", {**TREE_FIELDS, "id": uint64}, __name__, "TREE")
+TREE = StructType("Bvh", {**TREE_FIELDS, "id": uint64}, __name__, "TREE")
 """The fields of a hierarchy in kernels: the addresses of the header, of the items and of the table of groups (pairs of
 a group and its node, sorted by group), and the id."""
 MESH = StructType(
-    "MeshParts",
+    "Mesh",
     {
         **TREE_FIELDS,
         **dict.fromkeys(
