@@ -47,16 +47,30 @@ class Guards:
         yield from (Guard("fits", x) for x in self._sources(v))
 
     def _sources(self, v: Value) -> Iterator[Value]:
-        """The numbers of the launch, without constants, from which a value is computed."""
-        if self.of_launch(v):
-            if not isinstance(v.owner, ConstantLike):
-                yield v
-        elif isinstance(v.owner, COMPUTED):
-            for x in v.owner.operands:
-                yield from self._sources(x)
-        elif isinstance(v.owner, Region) and isinstance(loop := v.owner.parent, For) and v is loop.index:
-            for x in (loop.start, loop.stop):
-                yield from self._sources(x)
+        """The numbers of the launch, without constants, from which a value is computed, also by earlier iterations of
+        loops."""
+        queue, visited = [v], {v}
+        while queue:
+            v = queue.pop(0)
+            loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
+            inputs: list[Value] = []
+            if self.of_launch(v):
+                if not isinstance(v.owner, ConstantLike):
+                    yield v
+            elif isinstance(v.owner, COMPUTED):
+                inputs = [*v.owner.operands]
+            elif isinstance(loop, For) and v is loop.index:
+                inputs = [loop.start, loop.stop]
+            elif isinstance(loop, For | While):
+                inputs = _inputs(loop, v)
+            queue += [x for x in dict.fromkeys(inputs) if x not in visited]
+            visited.update(inputs)
+
+
+def _inputs(loop: For | While, v: Value) -> list[Value]:
+    """The values that a number which a loop carries has before the loop and after an iteration."""
+    rows = zip(loop.results, loop.initial, loop.body.yielded, *loop.entries, strict=True)
+    return [w for row in rows if v in row for w in row]
 
 
 def _bounds(counts: set[Op]) -> Iterator[Value]:
@@ -74,8 +88,7 @@ def _bounds(counts: set[Op]) -> Iterator[Value]:
             queue.extend(v.owner.operands)
         loop = v.owner.parent if isinstance(v.owner, Region) else v.owner
         if isinstance(loop, For | While):
-            rows = zip(loop.results, loop.initial, loop.body.yielded, *loop.entries, strict=True)
-            queue += [w for row in rows if v in row for w in row]
+            queue += _inputs(loop, v)
 
 
 def _varies(v: Value) -> bool:

@@ -301,6 +301,10 @@ class Known:
         if x.kind == "div":
             a, b = self.range(x.subterms[0])
             low, high = a if a == -inf else a // x.subterms[1], b if b == inf else b // x.subterms[1]
+        elif x.kind == "app" and (division := quotient(x)) is not None:
+            a, b = self.range(division[0])
+            if a < low or b > high:  # a certificate may name a quotient that its type cannot represent
+                low, high = -max(-a, b), max(-a, b)
         elif x.kind in ("min", "max", "ite"):
             (a, b), (c, d) = self.range(x.subterms[-2]), self.range(x.subterms[-1])
             low = max(a, c) if x.kind == "max" else min(a, c)

@@ -26,6 +26,7 @@ from tegula.check.proof.terms import (
     negation,
     number,
     period,
+    range_of_type,
     replaced,
     symbols,
 )
@@ -262,8 +263,12 @@ class Labels:
         }
         facts |= {key: c for key, c in _crossings(forms, terms)}
         facts["count",] = ge(count)
-        for symbol, (slot, _) in classes.items():
-            facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
+        for symbol, (slot, period) in classes.items():
+            x = Sum({(symbol,): 1})
+            facts["class", slot] = ge(x - forms[slot][0][1])
+            if slot[0] == "value" and not period:
+                low, high = range_of_type(slot[3].type)
+                facts |= {("low", slot): ge(x - low), ("high", slot): ge(number(high) - x)}
         ghosts = [slot for slot in forms if slot[0] != "value" and slot[0] != "content" and slot not in terms]
         if ghosts:
             raise Stuck("the progress of roles is unknown", self.machine.op(state, group[0]), group[0])

@@ -734,9 +734,9 @@ class Search(Groups):
             )
         return [["split", encoded_on_path(undecided[0], state), *sides]]
 
-    def _jump_to(self, state: State, label: Label, entry: bool = False) -> Tree:
+    def _jump_to(self, state: State, label: Label, entry: bool = False, within_limit: bool = False) -> Tree:
         """The leaf that jumps to a label, or the proof after the loops where the iteration has left them; raises
-        Mismatch if the state is not an instance of the label."""
+        Mismatch if the state is not an instance of the label. `within_limit`: the label's limit was assumed."""
         if not entry and label.after_loops is not None and self._has_ended(state, label.roles[0]):
             return label.after_loops(state)
         rows = self._slots(state)
@@ -746,16 +746,17 @@ class Search(Groups):
             if x is None:
                 raise Mismatch(label, [slot], (), rows)
             substitution[(symbol,)] = x
-        limit = state.known.normalised(replaced(label.limit, substitution))
-        truth = state.known.holds(limit)
+        limit = state.known.resolved(state.known.normalised(replaced(label.limit, substitution)))
+        truth = within_limit or state.known.holds(limit)
         if truth is False and label.after_loops is not None:
             return label.after_loops(state)
         if truth is None:
             sides: list[Tree] = []
-            for c in (limit, negation(limit)):
+            for c, leaf in ((limit, None), (negation(limit), label.after_loops)):
                 arrived = state.copy()
                 arrived.assume(c)
-                sides.append([["absurd"]] if arrived.known.absurd else self._jump_to(arrived, label, entry))
+                go = leaf or (lambda s: self._jump_to(s, label, entry, True))
+                sides.append([["absurd"]] if arrived.known.absurd else go(arrived))
             return [["split", encoded_on_path(limit, state), *sides]]
         for r, (a, b) in enumerate(zip(state.roles, label.state.roles, strict=True)):
             if [(s.region, s.at) for s in a.frames] != [(s.region, s.at) for s in b.frames]:
