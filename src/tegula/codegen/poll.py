@@ -1,8 +1,8 @@
 """Cancellation points of CPU kernels: long-running loops poll at the end of iterations.
 
 A poll reads the clock, so a loop polls once in a number of iterations, which depends on the work per iteration. Short
-loops with bounded trip counts do not poll; the enclosing loops do. All other work of a kernel is bounded by the sizes of
-its tiles and blocks."""
+loops with bounded trip counts do not poll; the enclosing loops do. All other work of a kernel is bounded by the sizes
+of its tiles and blocks."""
 
 from __future__ import annotations
 
