@@ -32,6 +32,8 @@ NEIGHBOUR_ROWS = (100, 129, 257, 1000, 1025, 3000, 4095, 5000, 8192)
 KEYS = 1 << 24
 LARGEST = 32
 """The k of top-k."""
+COMPARED = 97
+"""Every COMPARED-th matrix of a batch is compared where the comparison takes long."""
 FEWER_ITERATIONS = 5
 """Iterations of rows whose peer takes tenths of a second."""
 
@@ -146,6 +148,42 @@ def lu(n: int) -> Iterator[Row]:
 
     peer = torch.linalg.lu_factor_ex
     yield row_of_matrices("LU", n, arguments, kernels.lu, peer, error, 2.0 if n in SIZES else None)
+
+
+def inverse(n: int) -> Iterator[Row]:
+    """Inverses."""
+    arguments = [[random((MATRICES, n, n), "float32", seed)] for seed in range(SETS)]
+
+    def error(inputs: Tensors, actual: torch.Tensor) -> float:
+        expected = torch.linalg.inv(inputs[0][::COMPARED].double())
+        return relative_error(actual[::COMPARED], expected)
+
+    def peer(a: torch.Tensor) -> Any:
+        return torch.linalg.inv_ex(a)
+
+    gate = 2.0 if n in SIZES else None
+    yield row_of_matrices(
+        "inverse", n, arguments, kernels.inverse, peer, error, gate, iterations=FEWER_ITERATIONS
+    )
+
+
+def solve_many(n: int) -> Iterator[Row]:
+    """Systems, each with as many right-hand sides as rows."""
+    arguments = [
+        [positive_definite(MATRICES, n, seed), random((MATRICES, n, n), "float32", seed)]
+        for seed in range(SETS)
+    ]
+
+    def peer(a: torch.Tensor, y: torch.Tensor) -> Any:
+        return torch.linalg.solve_ex(a, y)
+
+    def error(inputs: Tensors, x: torch.Tensor) -> float:
+        a, y = (t[::COMPARED].double() for t in inputs)
+        return relative_error(a @ x[::COMPARED].double(), y)
+
+    gate = 2.0 if n in SIZES else None
+    name = "solve of n columns"
+    yield row_of_matrices(name, n, arguments, kernels.solve, peer, error, gate, iterations=FEWER_ITERATIONS)
 
 
 def qr(n: int) -> Iterator[Row]:
@@ -308,9 +346,11 @@ def sorts(name: str, n: int) -> Iterator[Row]:
 
 MATRIX_CASES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], tuple[int, ...]]] = {
     "Cholesky": (cholesky, SIZES, NEIGHBOURS),
-    "triangular solve": (lower_solve, SIZES[:3], (17, 24)),
-    "solve": (solve, SIZES[:3], (17, 24)),
-    "LU": (lu, SIZES[:3], (17, 24)),
+    "triangular solve": (lower_solve, SIZES, (17, 24, 33, 48)),
+    "solve": (solve, SIZES, (17, 24, 33, 48)),
+    "solve of n columns": (solve_many, SIZES, (17, 33, 48)),
+    "LU": (lu, SIZES, (17, 24, 33, 48)),
+    "inverse": (inverse, SIZES, (17, 24, 33, 48)),
     "QR": (qr, SIZES[:3], (24,)),
     "eigenvectors": (eigh, SIZES[:3], (24,)),
     "singular vectors": (svd, SIZES[:3], (24,)),

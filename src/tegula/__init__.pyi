@@ -5679,7 +5679,7 @@ def tile_ifft2(inout: Any) -> None:
     """
 
 def tile_inverse(a: Any) -> Any:
-    """The inverses of square matrices, by the LU decomposition with partial pivoting.
+    """The inverses of square matrices, by elimination with partial pivoting.
 
     Parameters:
         a: a tile (..., N, N) of floats; float16 and bfloat16 are computed in float32.
@@ -5690,7 +5690,7 @@ def tile_inverse(a: Any) -> Any:
     Gradient:
         with x the result: -x.T @ the adjoint @ x.T.
     Source:
-        LAPACK getri.
+        LAPACK getri; Gauss-Jordan elimination, in a block of one warp.
     """
 
 def tile_inverse_inplace(a: Any) -> None:
@@ -5705,7 +5705,7 @@ def tile_inverse_inplace(a: Any) -> None:
     Gradient:
         with x the result: -x.T @ the adjoint @ x.T.
     Source:
-        LAPACK getri.
+        LAPACK getri; Gauss-Jordan elimination, in a block of one warp.
     """
 
 def tile_irfft(x: Any, n: int) -> Any:

@@ -60,6 +60,72 @@ def test_factors_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(n: int, dtype:
         np.testing.assert_array_equal(computed.numpy(), expected.numpy())
 
 
+def inverses(n: int) -> Any:
+    @tg.kernel
+    def kernel(a, x):
+        i = tg.tid()
+        tg.tile_store(x[i], tg.tile_inverse(tg.tile_load(a[i], shape=(n, n))))
+
+    return kernel
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("n", "dtype"),
+    [
+        (17, np.float32),
+        pytest.param(32, np.float64, marks=pytest.mark.slow(every=1)),
+        pytest.param(33, np.float32, marks=pytest.mark.slow(every=1)),
+    ],
+)
+def test_inverses_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(n: int, dtype: Any) -> None:
+    """The inverse of a pivot overflows if the pivot is subnormal. A pivot of 0 divides as IEEE 754 says: the row of its
+    step and the rows of the steps before are infinite or NaN."""
+    a = matrices(n, dtype)
+    tiny = np.finfo(dtype).smallest_subnormal
+    a[1] = np.diag(np.where(np.arange(n) == 5, 2.0**-100, 1.0)) + 0.5 * np.eye(n, k=1)
+    a = np.concatenate((a, np.diag(np.where(np.arange(n) == 7, 3 * tiny, 1))[None].astype(dtype)))
+    on_cpu, on_gpu = ([tg.array(a), tg.zeros(a.shape, dtype=a.dtype)] for _ in range(2))
+    kernel = inverses(n)
+    tg.launch_tiled(kernel, (len(a),), on_cpu, block_dim=WARP)
+    run_together(lower_to_llvm(kernel, on_gpu, (len(a),), WARP), kernel, on_gpu, (len(a), WARP), len(a))
+    x = on_gpu[1].numpy()
+    np.testing.assert_array_equal(x, on_cpu[1].numpy())
+    epsilon = np.finfo(dtype).eps
+    for k in (0, 1):
+        expected = np.linalg.inv(a[k].astype(np.float64))
+        np.testing.assert_allclose(x[k], expected, rtol=0, atol=1000 * epsilon * np.abs(expected).max())
+    assert not np.isfinite(x[2, :4]).any() and np.isfinite(x[2, 4:]).all() and np.isnan(x[4]).all()
+    assert np.isinf(x[5, 7, 7]) and np.isinf(x[5]).sum() == 1
+
+
+def solutions(n: int, columns: int) -> Any:
+    @tg.kernel
+    def kernel(a, y, x):
+        i = tg.tid()
+        matrix, right = tg.tile_load(a[i], shape=(n, n)), tg.tile_load(y[i], shape=(n, columns))
+        tg.tile_store(x[i], tg.tile_solve(matrix, right))
+
+    return kernel
+
+
+@pytest.mark.machine_code
+@pytest.mark.slow(every=1)
+@pytest.mark.parametrize(("n", "columns"), [(33, 1), (35, 33), (62, 33)])
+def test_solutions_with_two_rows_in_a_lane_are_those_of_a_block_on_a_cpu(n: int, columns: int) -> None:
+    """More than 32 right-hand sides are solved in several iterations of one loop."""
+    a = matrices(n, np.float32)[[0, 2, 4]]
+    y = np.random.default_rng(n).standard_normal((len(a), n, columns)).astype(np.float32)
+    on_cpu, on_gpu = ([tg.array(a), tg.array(y), tg.zeros(y.shape)] for _ in range(2))
+    kernel = solutions(n, columns)
+    tg.launch_tiled(kernel, (len(a),), on_cpu, block_dim=WARP)
+    run_together(lower_to_llvm(kernel, on_gpu, (len(a),), WARP), kernel, on_gpu, (len(a), WARP), len(a))
+    x = on_gpu[2].numpy()
+    np.testing.assert_array_equal(x, on_cpu[2].numpy())
+    np.testing.assert_allclose(x[0], np.linalg.solve(a[0].astype(np.float64), y[0]), rtol=1e-2, atol=1e-2)
+    assert not np.isfinite(x[1, :4]).any() and np.isnan(x[2]).all()
+
+
 def triangular_solutions(n: int, columns: int) -> Any:
     @tg.kernel
     def kernel(a, y, lower, upper):

@@ -15,7 +15,7 @@ from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
 STEPS = 16
-"""The number of steps that share their code if a lane has several rows."""
+"""The number of steps that share their code if a lane has several rows. Fewer steps take more code, but less to run."""
 
 SMALL, SCALE = 2.0**-60, 2.0**64
 """Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
@@ -101,75 +101,57 @@ def by_one_warp(a):
 
 @cooperative
 def _tile_lu_in_lanes(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
-    """As `_tile_lu_without_exchanges`, with rows i, i + 32, .. in lane i. `position` holds the current positions of the
-    lane's rows in the permuted matrix. Lanes beyond the matrix hold rows of zeros that are never free, so that all
-    sizes have the same steps."""
+    """As `_tile_lu_without_exchanges`, with a row in each lane. `position` holds the current position of the lane's row
+    in the permuted matrix. Lanes beyond the matrix hold rows of zeros that are never free, so that all sizes have the
+    same steps."""
     n, lane = a.shape[0], tg.group_lane()
-    slots = tg.static(-(-n // WARP))
     row = tg.tile_local(a, (WARP, 1))
     zero = type(row[0, 0])(0.0)
     none = type(tg._tile_magnitude_bits(zero))(0)
-    factors = tg.tile_empty(shape=(slots * WARP, n), dtype=type(zero), storage="shared")
-    position, free, piv = (
-        tg.vector(lane, length=slots),
-        tg.vector(lane, length=slots),
-        tg.vector(lane, length=slots),
-    )
-    magnitude, factor = tg.vector(none, length=slots), tg.vector(zero, length=slots)
-    for s in tg.unrolled(slots):
-        position[s], free[s] = lane + s * WARP, tg.where(lane + s * WARP < n, 1, 0)
+    factors = tg.tile_empty(shape=(WARP, n), dtype=type(zero), storage="shared")
+    position, free, piv = lane, lane < n, tg.vector(lane, length=1)
     for k in tg.unrolled(n):
-        largest = none
-        for s in tg.unrolled(slots):
-            magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, k]), none)
-            largest = tg.max(largest, magnitude[s])
-        largest = tg.lane_max(largest)
-        packed_pivot = tg.static(PLACES * PLACES)
-        for s in tg.unrolled(slots):
-            candidate = position[s] * PLACES + (lane + s * WARP)
-            packed_pivot = tg.min(packed_pivot, tg.where(magnitude[s] == largest, candidate, PLACES * PLACES))
-        packed_pivot = tg.lane_min(packed_pivot)
+        magnitude = tg.where(free, tg._tile_magnitude_bits(row[0, k]), none)
+        is_largest = magnitude == tg.lane_max(magnitude)
+        packed_pivot = tg.lane_min(tg.where(is_largest, position * PLACES + lane, PLACES * PLACES))
         p, pivot_position = packed_pivot & (PLACES - 1), packed_pivot >> tg.static(PLACES.bit_length() - 1)
-        pivot = row[0, k]
-        for s in tg.unrolled(slots):
-            pivot = tg.where(p >= s * WARP, row[s, k], pivot)
-        scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(pivot, p & (WARP - 1)))
-        for s in tg.unrolled(slots):
-            is_pivot = lane + s * WARP == p
-            free[s] = tg.where(is_pivot, 0, free[s])
-            factor[s] = row[s, k] * scale * inverse
-            row[s, k] = tg.where(free[s] == 1, factor[s], row[s, k])
-            position[s] = tg.where(is_pivot, k, tg.where(position[s] == k, pivot_position, position[s]))
-            piv[s] = tg.where(lane + s * WARP == k, pivot_position, piv[s])
+        scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(row[0, k], p))
+        is_pivot = lane == p
+        free = free & ~is_pivot
+        factor = row[0, k] * scale * inverse
+        row[0, k] = tg.where(free, factor, row[0, k])
+        position = tg.where(is_pivot, k, tg.where(position == k, pivot_position, position))
+        piv[0] = tg.where(lane == k, pivot_position, piv[0])
         for c in tg.unrolled(n):
             if c > k:
-                element = row[0, c]
-                for s in tg.unrolled(slots):
-                    element = tg.where(p >= s * WARP, row[s, c], element)
-                element = tg.lane_shuffle(element, p & (WARP - 1))
-                for s in tg.unrolled(slots):
-                    row[s, c] = tg.where(free[s] == 1, row[s, c] - factor[s] * element, row[s, c])
-    for s in tg.unrolled(slots):
-        for c in tg.unrolled(n):
-            factors[position[s], c] = row[s, c]
+                element = tg.lane_shuffle(row[0, c], p)
+                row[0, c] = tg.where(free, row[0, c] - factor * element, row[0, c])
+    for c in tg.unrolled(n):
+        factors[position, c] = row[0, c]
     return factors[:n, :], tg.tile_from_local(piv, (WARP,), (n,))
 
 
 @cooperative
 def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
-    """As `_tile_lu_in_lanes`, for matrices whose unrolled steps would be larger than the instruction cache. STEPS steps
-    share their code: in each step rows move by one register, so that the column of the step is in the first register.
-    The lane of the pivot row stores the elements that are left to shared memory, and each lane its factors."""
+    """As `_tile_lu_in_lanes`, with rows i, i + 32, .. in lane i, for matrices whose unrolled steps would be larger than
+    the instruction cache. STEPS steps share their code: in each step rows move by one register, so that the column of
+    the step is in the first register, and the finished column moves to shared memory. The pivot is the result of a
+    reduction of a tile, which is the same in all lanes, so that the elements of the pivot row need no selections."""
     n, lane = a.shape[0], tg.group_lane()
     slots = tg.static(-(-n // WARP))
     row = tg.tile_local(a, (WARP, 1))
     zero = type(row[0, 0])(0.0)
     none = type(tg._tile_magnitude_bits(zero))(0)
-    stride = tg.static(n + STEPS + (n + STEPS + 1) % 2)
-    factors = tg.tile_empty(shape=(slots * WARP, stride), dtype=type(zero), storage="shared")
-    piv = tg.tile_empty(shape=n, dtype=int, storage="shared")
+    # Rows of an odd number of elements, so that lanes write to different banks.
+    factors = tg.tile_empty(
+        shape=(slots * WARP, tg.static(n + 1 - n % 2)), dtype=type(zero), storage="shared"
+    )
     order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
-    position, free = tg.vector(lane, length=slots), tg.vector(lane, length=slots)
+    position, free, piv = (
+        tg.vector(lane, length=slots),
+        tg.vector(lane, length=slots),
+        tg.vector(lane, length=slots),
+    )
     magnitude, factor = tg.vector(none, length=slots), tg.vector(zero, length=slots)
     for s in tg.unrolled(slots):
         position[s], free[s] = lane + s * WARP, tg.where(lane + s * WARP < n, 1, 0)
@@ -181,13 +163,12 @@ def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32
                 magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
                 largest = tg.max(largest, magnitude[s])
             largest = tg.lane_max(largest)
-            packed_pivot = tg.static(PLACES * PLACES)
+            candidate = tg.vector(tg.static(PLACES * PLACES), length=1)
             for s in tg.unrolled(slots):
-                candidate = position[s] * PLACES + (lane + s * WARP)
-                packed_pivot = tg.min(
-                    packed_pivot, tg.where(magnitude[s] == largest, candidate, PLACES * PLACES)
-                )
-            packed_pivot = tg.lane_min(packed_pivot)
+                packed = position[s] * PLACES + (lane + s * WARP)
+                is_largest = magnitude[s] == largest
+                candidate[0] = tg.min(candidate[0], tg.where(is_largest, packed, PLACES * PLACES))
+            packed_pivot = tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
             p, pivot_position = (
                 packed_pivot & (PLACES - 1),
                 packed_pivot >> tg.static(PLACES.bit_length() - 1),
@@ -195,33 +176,30 @@ def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32
             pivot = row[0, 0]
             for s in tg.unrolled(slots):
                 pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
-            owns_pivot = lane == p & (WARP - 1)
-            if owns_pivot:
-                factors[p, k], piv[k] = pivot, pivot_position
             scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(pivot, p & (WARP - 1)))
             for s in tg.unrolled(slots):
                 is_pivot = lane + s * WARP == p
                 free[s] = tg.where(is_pivot, 0, free[s])
-                factor[s] = tg.where(free[s] == 1, row[s, 0] * scale * inverse, zero)
-                if free[s] == 1:
-                    factors[lane + s * WARP, k] = factor[s]
+                factor[s] = row[s, 0] * scale * inverse
+                factors[lane + s * WARP, k] = tg.where(free[s] == 1, factor[s], row[s, 0])
                 position[s] = tg.where(is_pivot, k, tg.where(position[s] == k, pivot_position, position[s]))
-            if owns_pivot:
-                for c in tg.unrolled(tg.static(n - first - 1)):
-                    element = row[0, c + 1]
-                    for s in tg.unrolled(slots):
-                        element = tg.where(p >= s * WARP, row[s, c + 1], element)
-                    factors[p, k + 1 + c] = element
-            for c in tg.unrolled(tg.static(n - first - 1)):
-                element = row[0, c + 1]
-                for s in tg.unrolled(slots):
-                    element = tg.where(p >= s * WARP, row[s, c + 1], element)
-                element = tg.lane_shuffle(element, p & (WARP - 1))
-                for s in tg.unrolled(slots):
-                    row[s, c] = row[s, c + 1] - factor[s] * element
+                piv[s] = tg.where(lane + s * WARP == k, pivot_position, piv[s])
+            for owner in tg.static(range(slots)):
+                if p // WARP == owner:
+                    for c in tg.unrolled(tg.static(n - first - 1)):
+                        element = tg.lane_shuffle(row[owner, c + 1], p % WARP)
+                        for s in tg.unrolled(slots):
+                            update = row[s, c + 1] - factor[s] * element
+                            row[s, c] = tg.where(free[s] == 1, update, row[s, c + 1])
     for s in tg.unrolled(slots):
         order[position[s]] = lane + s * WARP
-    return factors[order][:n, :n], piv
+    rows = tg.tile_local(tg.tile_zeros(shape=(n, slots * WARP), dtype=type(zero)), (1, WARP))
+    for k in tg.unrolled(n):
+        p = order[k]
+        for s in tg.unrolled(slots):
+            rows[k, s] = factors[p, tg.min(lane + s * WARP, n - 1)]
+    result = tg.tile_from_local(rows, (1, WARP), (n, slots * WARP))
+    return result[:, :n], tg.tile_from_local(piv, (WARP,), (n,))
 
 
 @cooperative

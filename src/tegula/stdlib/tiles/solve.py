@@ -12,13 +12,35 @@ from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import SCALE, SMALL, is_padded, well_pivoted
-from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp, has_few_columns, threads_of_rows
-from tegula.types import int32
+from tegula.stdlib.tiles.warps import (
+    PLACES,
+    REGISTERS,
+    WARP,
+    fits_lanes,
+    fits_warp,
+    has_few_columns,
+    threads_of_rows,
+)
+from tegula.types import DType, int32
 
 N, M, R = Extent("N"), Extent("M"), Extent("R", optional=True)
 
 STEPS = 8
 """The number of steps of an elimination that share their code. More steps take less code, but longer to run."""
+LOADED = 240
+"""The maximum number of registers of a thread into which a matrix and a right-hand side are loaded. A larger matrix is
+stored to shared memory before the right-hand side is loaded, and read afterwards."""
+
+
+def fits_columns(rows: int, columns: int, dtype: DType) -> bool:
+    """Whether the lanes of a warp hold the rows of a right-hand side, after those of the matrix."""
+    return columns * -(-rows // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
+
+
+def threads_of_solution(N: int, Real: DType, R: int = 1) -> int:
+    """The number of threads of a block that solves linear equations."""
+    in_lanes = N > WARP and fits_warp(N, WARP, Real) and fits_columns(N, R, Real)
+    return WARP if in_lanes else threads_of_rows(N, Real, R)
 
 
 @cooperative
@@ -72,7 +94,7 @@ def by_one_thread(a, y):
     return tg.tile_reshape(tg.tile_upper_solve(pivot_rows[:, :n], pivot_rows[:, n:]), y.shape)
 
 
-@tile_solve.program(when=lambda N, group, Real: N <= WARP and fits_warp(N, group, Real))
+@tile_solve.program(when=lambda N, group, Real: fits_warp(N, group, Real))
 def by_one_warp(a, y):
     n = a.shape[0]
     return tg.tile_reshape(tg._tile_solve_by_rows(a, tg.tile_reshape(y, (n, -1))), y.shape)
@@ -216,6 +238,135 @@ def few_columns_in_lanes(a, z):
         return tg._tile_solve_with_free_rows(a, z, True)
 
 
+@_tile_solve_by_rows.program(
+    when=lambda N, M, group, Real, partial: (
+        N > WARP and fits_lanes(N, group, Real, partial) and fits_columns(N, M, Real)
+    )
+)
+def columns_in_lanes(a, z):
+    if tg._on_gpu():
+        return tg._tile_solve_in_loops(a, z)
+    else:
+        return tg._tile_solve_with_free_rows(a, z, True)
+
+
+@_tile_solve_by_rows.program(when=lambda N: N > WARP)
+def by_factors(a, z):
+    lu, piv = tg.tile_lu(a)
+    return tg.tile_lu_solve(lu, piv, z)
+
+
+@cooperative
+def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
+    """As `_tile_solve_with_free_rows`, with rows i, i + 32, .. in lane i, for matrices whose unrolled steps would be
+    larger than the instruction cache. In each step of the elimination rows move by one register, so that the column of
+    the step is in the first register, and STEPS steps share their code. Eliminated columns are in shared memory, each
+    in the order of lanes, from where the substitutions read them."""
+    n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
+    slots = tg.static(-(-n // WARP))
+    chunk, chunks = tg.static(min(columns, WARP)), tg.static(-(-columns // WARP))
+    # Rows of an odd number of elements, so that lanes access different banks.
+    right = tg.tile_empty(
+        shape=(slots * WARP, tg.static(chunk * chunks // 2 * 2 + 1)), dtype=type(a[0, 0]), storage="shared"
+    )
+    tg.tile_assign(right, z, (0, 0))
+    if tg.static(slots * (n + chunk * chunks) <= LOADED):
+        row = tg.tile_local(a, (WARP, 1))
+    else:
+        row = tg.tile_local(tg.tile_zeros(shape=(slots * WARP, n), dtype=type(a[0, 0])), (WARP, 1))
+        for s in tg.unrolled(slots):
+            for c in tg.unrolled(n):
+                row[s, c] = a[tg.min(lane + s * WARP, n - 1), c]
+    zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
+    none = type(tg._tile_magnitude_bits(zero))(0)
+    eliminated = tg.tile_empty(shape=(n, slots * WARP), dtype=type(zero), storage="shared")
+    order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
+    free, step_of_row, row_of_step = (
+        tg.vector(lane, length=slots),
+        tg.vector(lane, length=slots),
+        tg.vector(lane, length=slots),
+    )
+    magnitude, factor, pivots = (
+        tg.vector(none, length=slots),
+        tg.vector(zero, length=slots),
+        tg.vector(one, length=slots),
+    )
+    for s in tg.unrolled(slots):
+        free[s], step_of_row[s] = tg.where(lane + s * WARP < n, 1, 0), lane + s * WARP
+    for first in tg.static(range(0, n, STEPS)):
+        for step in tg._rolled(tg.static(min(STEPS, n - first))):
+            k = tg.static(first) + step
+            largest = none
+            for s in tg.unrolled(slots):
+                magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
+                largest = tg.max(largest, magnitude[s])
+            largest = tg.lane_max(largest)
+            candidate = tg.vector(tg.static(PLACES), length=1)
+            for s in tg.unrolled(slots):
+                is_largest = magnitude[s] == largest
+                candidate[0] = tg.min(candidate[0], tg.where(is_largest, lane + s * WARP, PLACES))
+            p = tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
+            pivot = row[0, 0]
+            for s in tg.unrolled(slots):
+                pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
+            pivot = tg.lane_shuffle(pivot, p % WARP)
+            scale, inverse = tg._tile_inverse_of_pivot(pivot)
+            for s in tg.unrolled(slots):
+                is_pivot = lane + s * WARP == p
+                free[s] = tg.where(is_pivot, 0, free[s])
+                quotient = row[s, 0] * scale * inverse
+                factor[s] = tg.where(free[s] == 1, quotient, zero)
+                eliminated[k, lane + s * WARP] = tg.where(free[s] == 1, quotient, row[s, 0])
+                pivots[s] = tg.where(is_pivot, pivot, pivots[s])
+                step_of_row[s] = tg.where(is_pivot, k, step_of_row[s])
+                row_of_step[s] = tg.where(lane + s * WARP == k, p, row_of_step[s])
+            for owner in tg.static(range(slots)):
+                if p // WARP == owner:
+                    for c in tg.unrolled(tg.static(n - first - 1)):
+                        element = tg.lane_shuffle(row[owner, c + 1], p % WARP)
+                        for s in tg.unrolled(slots):
+                            row[s, c] = row[s, c + 1] - factor[s] * element
+    scales, inverses = tg.vector(one, length=slots), tg.vector(one, length=slots)
+    for s in tg.unrolled(slots):
+        order[lane + s * WARP] = row_of_step[s]
+        scales[s] = tg._tile_scale_of_pivot(pivots[s])
+        inverses[s] = one / (pivots[s] * scales[s])
+    x = tg.tile_local(tg.tile_zeros(shape=(slots * WARP, chunk), dtype=type(zero)), (WARP, 1))
+    for number in tg._rolled(chunks):
+        for s in tg.unrolled(slots):
+            for c in tg.unrolled(chunk):
+                x[s, c] = right[lane + s * WARP, number * chunk + c]
+        for k in tg._rolled(n - 1):
+            p = order[k]
+            for s in tg.unrolled(slots):
+                factor[s] = tg.where(step_of_row[s] > k, eliminated[k, lane + s * WARP], zero)
+            for owner in tg.static(range(slots)):
+                if p // WARP == owner:
+                    for c in tg.unrolled(chunk):
+                        element = tg.lane_shuffle(x[owner, c], p % WARP)
+                        for s in tg.unrolled(slots):
+                            x[s, c] = x[s, c] - factor[s] * element
+        for s in tg.unrolled(slots):
+            for c in tg.unrolled(chunk):
+                x[s, c] = x[s, c] * scales[s]
+        for substituted in tg._rolled(n):
+            k = n - 1 - substituted
+            p = order[k]
+            for s in tg.unrolled(slots):
+                factor[s] = eliminated[k, lane + s * WARP] * scales[s]
+            for owner in tg.static(range(slots)):
+                if p // WARP == owner:
+                    inverse = tg.lane_shuffle(inverses[owner], p % WARP)
+                    for c in tg.unrolled(chunk):
+                        element = tg.lane_shuffle(x[owner, c], p % WARP) * inverse
+                        for s in tg.unrolled(slots):
+                            x[s, c] = tg.where(step_of_row[s] < k, x[s, c] - factor[s] * element, x[s, c])
+        for s in tg.unrolled(slots):
+            for c in tg.unrolled(chunk):
+                right[step_of_row[s], number * chunk + c] = x[s, c] * inverses[s]
+    return right[:n, :columns]
+
+
 @cooperative
 def _tile_solve_in_lanes(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
     """As `_tile_solve_with_free_rows`, with a row in each lane. Lanes beyond the matrix hold rows of zeros that are
@@ -279,7 +430,7 @@ def _tile_scale_of_pivot(pivot):
     return tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
 
 
-tile_solve.threads(threads_of_rows)
+tile_solve.threads(threads_of_solution)
 
 
 @tile_solve.vjp(keep=("a", "result"))
