@@ -154,12 +154,14 @@ def substituted(a: np.ndarray, y: np.ndarray, order: Sequence[int]) -> np.ndarra
         (17, 1, np.float32),
         pytest.param(24, 3, np.float64, marks=pytest.mark.slow(every=1)),
         pytest.param(33, 2, np.float32, marks=pytest.mark.slow(every=1)),
+        pytest.param(34, 33, np.float32, marks=pytest.mark.slow(every=1)),
     ],
 )
 def test_triangular_solutions_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(
     n: int, columns: int, dtype: Any
 ) -> None:
-    """The inverse of a pivot overflows if the pivot is subnormal; a pivot of 0 divides as IEEE 754 says."""
+    """The inverse of a pivot overflows if the pivot is subnormal; a pivot of 0 divides as IEEE 754 says. Lanes have the
+    columns of many right-hand sides."""
     rng = np.random.default_rng(n)
     a = (rng.standard_normal((4, n, n)) / n + 2 * np.eye(n)).astype(dtype)
     y = rng.standard_normal((4, n, columns)).astype(dtype)

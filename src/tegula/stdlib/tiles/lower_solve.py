@@ -9,7 +9,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import threads_of_rows
+from tegula.stdlib.tiles.warps import threads_of_triangle
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -35,7 +35,7 @@ def tile_lower_solve(l: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile
     return tg.tile_reshape(tg._tile_substitute(l, tg.tile_reshape(y, (l.shape[0], -1)), False), y.shape)
 
 
-tile_lower_solve.threads(threads_of_rows)
+tile_lower_solve.threads(threads_of_triangle)
 
 
 @tile_lower_solve.vjp(keep=("l", "result"))

@@ -5,14 +5,24 @@ from __future__ import annotations
 from tegula.declaration import cooperative
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import WARP, fits_lanes, has_few_columns
+from tegula.stdlib.tiles.warps import WARP, fits_columns, fits_lanes, has_few_columns
 
 N, M = Extent("N"), Extent("M")
+STEPS = 16
+"""The number of steps that share their code if a lane has whole columns. Fewer steps take more code."""
 
 
 @cooperative
 def _tile_substitute(t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]) -> Tile[Real, N, M]:
     """x with t @ x = z for a lower triangular matrix, or for an upper one."""
+    return tg._tile_substitute_by_division(t, z, upper)
+
+
+@cooperative
+def _tile_substitute_by_division(
+    t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]
+) -> Tile[Real, N, M]:
+    """Substitution that divides by each pivot."""
     n = t.shape[0]
     rows = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     for step in range(n):
@@ -31,6 +41,56 @@ def with_inverses(t, z, upper):
         return tg._tile_substitute_in_lanes(t, z, upper)
     else:
         return tg._tile_substitute_with_inverses(t, z, upper)
+
+
+@_tile_substitute.program(
+    when=lambda N, M, group, Real, partial: (
+        fits_lanes(N, group, Real, partial) and fits_columns(N, M, Real) and not has_few_columns(N, M)
+    ),
+)
+def by_columns(t, z, upper):
+    if tg._on_gpu():
+        return tg._tile_substitute_in_columns(t, z, upper)
+    else:
+        return tg._tile_substitute_by_division(t, z, upper)
+
+
+@cooperative
+def _tile_substitute_in_columns(
+    t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]
+) -> Tile[Real, N, M]:
+    """As `_tile_substitute_by_division`, with columns j, j + 32, .. of the right-hand side in lane j. All lanes read
+    the same element of the matrix. STEPS steps share their code: in each step the rows that are left move by one
+    register, so that the row of the step is in the first register, and the solved row becomes the last of them."""
+    n, columns = t.shape[0], z.shape[1]
+    slots = tg.static(-(-columns // WARP))
+    right = tg.tile_local(z, (1, WARP))
+    x = right
+    for r in tg.unrolled(n):
+        for s in tg.unrolled(slots):
+            x[r, s] = right[n - 1 - r if upper else r, s]
+    solved = tg.vector(x[0, 0], length=slots)
+    for first in tg.static(range(0, n, STEPS)):
+        for step in tg._rolled(tg.static(min(STEPS, n - first))):
+            k = tg.static(first) + step
+            column = n - 1 - k if upper else k
+            pivot = t[column, column]
+            for s in tg.unrolled(slots):
+                solved[s] = x[0, s] / pivot
+            for c in tg.unrolled(tg.static(n - first - 1)):
+                below = tg.min(k + 1 + c, n - 1)
+                factor = t[n - 1 - below if upper else below, column]
+                is_left = step < tg.static(n - first - 1) - c
+                for s in tg.unrolled(slots):
+                    x[c, s] = tg.where(is_left, x[c + 1, s] - factor * solved[s], x[c + 1, s])
+            for s in tg.unrolled(slots):
+                x[tg.static(n - first - 1), s] = solved[s]
+    for first in tg.static(range(0, n, STEPS)):
+        for c in tg.unrolled(tg.static(min(STEPS, n - first))):
+            r = first + c
+            for s in tg.unrolled(slots):
+                right[n - 1 - r if upper else r, s] = x[tg.static(max(n - first - STEPS, 0)) + c, s]
+    return tg.tile_from_local(right, (1, WARP), (n, columns))
 
 
 @cooperative

@@ -10,7 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference, triangular_factor
-from tegula.stdlib.tiles.warps import threads_of_rows
+from tegula.stdlib.tiles.warps import threads_of_triangle
 
 N, R = Extent("N"), Extent("R", optional=True)
 
@@ -36,7 +36,7 @@ def tile_upper_solve(u: Tile[Real, ..., N, N], z: Tile[Real, ..., N, R]) -> Tile
     return tg.tile_reshape(tg._tile_substitute(u, tg.tile_reshape(z, (u.shape[0], -1)), True), z.shape)
 
 
-tile_upper_solve.threads(threads_of_rows)
+tile_upper_solve.threads(threads_of_triangle)
 
 
 @tile_upper_solve.vjp(keep=("u", "result"))

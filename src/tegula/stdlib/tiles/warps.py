@@ -26,6 +26,18 @@ def has_few_columns(rows: int, columns: int) -> bool:
     return 2 * columns * -(-rows // WARP) <= min(rows, WARP)
 
 
+def fits_columns(rows: int, columns: int, dtype: DType) -> bool:
+    """Whether the lanes of a warp hold the columns of a right-hand side of more than 32 rows. With fewer rows the steps
+    are unrolled instead."""
+    return rows > WARP and rows * -(-columns // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
+
+
+def threads_of_triangle(N: int, Real: DType, R: int = 1) -> int:
+    """The number of threads of a block that solves linear equations with a triangular matrix."""
+    in_columns = fits_warp(N, WARP, Real) and fits_columns(N, R, Real)
+    return WARP if in_columns else threads_of_rows(N, Real, R)
+
+
 def threads_of_rows(N: int, Real: DType, R: int = 1) -> int:
     """The number of threads of a block that solves linear equations or factors a matrix: a warp whose registers hold
     the matrix; 0, the default number, for other matrices and many columns of a right-hand side."""
