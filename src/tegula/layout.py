@@ -69,7 +69,13 @@ class Layout:
 
     def register_offsets(self, register: int) -> tuple[int, ...]:
         """The offsets of a register's coordinates from the coordinates of its thread's register 0."""
-        return _coordinates(len(self.shape), self.registers, register)
+        return self._offsets[register]
+
+    @cached_property
+    def _offsets(self) -> list[tuple[int, ...]]:
+        """The offsets of all registers. Code generation asks for each of them many times."""
+        rank, modes = len(self.shape), self.registers
+        return [_coordinates(rank, modes, register) for register in range(self.register_count)]
 
     def thread_offsets(self, thread: int) -> tuple[int, ...]:
         """The coordinates of a thread's register 0."""

@@ -89,6 +89,23 @@ def test_mathematical_intrinsics_become_ptx_instructions(name: str, instruction:
     assert instruction in compile_ptx(MATHEMATICS.format(name=name, type="float", flag=flag), "sm_90a")
 
 
+def test_common_parts_of_addresses_are_left_to_ptxas() -> None:
+    text = """
+define ptx_kernel void @k(ptr addrspace(1) %p, i64 %row, i64 %stride) {
+  %next = add i64 %row, 7
+  %first = mul i64 %row, %stride
+  %second = mul i64 %next, %stride
+  %a = getelementptr i32, ptr addrspace(1) %p, i64 %first
+  %b = getelementptr i32, ptr addrspace(1) %p, i64 %second
+  store volatile i32 1, ptr addrspace(1) %a
+  store volatile i32 2, ptr addrspace(1) %b
+  ret void
+}
+"""
+    code = compile_ptx(text, "sm_90a")
+    assert code.count("mul.lo") == 2 and "mad" not in code
+
+
 def test_cpu_kernels_initialise_no_gpu_target() -> None:
     code = """
 from tegula.backend.llvm import compile_object
@@ -192,8 +209,9 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
 @pytest.mark.parametrize(("registers", "threads", "shared_bytes", "blocks"), [
     (229, 128, 0, [3]),  # 3 blocks leave 168 registers, 4 leave 128
     (250, 128, 0, []),  # 3 blocks leave 168 registers, with which such a kernel spills
-    (48, 128, 0, [12]),  # 13 blocks leave 32 registers, as 16 do
+    (48, 128, 0, []),  # 13 blocks leave 32 registers, and 12 are fewer than 1.25 times 10
     (79, 128, 0, [8]),  # 9 blocks leave 56 registers
+    (200, 64, 0, [6]),  # 5 blocks have 10 warps, 3 of them on some schedulers, which is room for 6
     (79, 128, 36 << 10, []),  # 6 blocks fit into registers, and into shared memory
     (79, 128, 24 << 10, [8]),
     (26, 256, 0, []),  # 8 blocks fit already
@@ -215,26 +233,25 @@ def test_more_blocks_are_tried_once_and_only_with_enough_registers(
 
 
 @pytest.mark.parametrize(("peak", "between", "blocks"), [
-    (20, 0, [10]),  # 10 blocks of 128 threads leave 48 registers
-    (52, 0, [9]),  # 9 blocks leave 56
-    (60, 0, [9]),  # ptxas reorders statements, and 56 are nearly as many as without a limit
-    (60, 57, []),  # no order of statements needs less than 57
-    (90, 57, [10]),  # the order of the text says nothing
+    (20, 0, [6]),  # 6 blocks of 128 threads leave 80 registers
+    (90, 0, [5]),  # 5 blocks leave 96
+    (110, 0, [5]),  # ptxas reorders statements, and 96 are nearly as many as without a limit
+    (110, 97, []),  # no order of statements needs less than 97
 ])  # fmt: skip
 def test_the_pressure_of_the_text_decides_on_more_blocks(
     peak: int, between: int, blocks: list[int], tmp_path: Path
 ) -> None:
-    """With a ptxas that uses 58 registers."""
+    """With a ptxas that uses 98 registers."""
     ptxas = program(
         tmp_path,
         'while [ "$1" != -o ]; do shift; done; printf code > "$2"\n'
-        f'grep -o "minnctapersm.*" "$3" >> {tmp_path}/limits; echo "Used 58 registers" >&2',
+        f'grep -o "minnctapersm.*" "$3" >> {tmp_path}/limits; echo "Used 98 registers" >&2',
     )
     loads = [f"\tld.global.b32 %r{k}, [0];\n" for k in range(peak)]
     stores = [f"\tst.global.b32 [0], %r{k};\n" for k in range(peak)]
     loads[between:between] = ["$L1:\n"]
     text = (
-        ".visible .entry kernel()\n.maxntid 128\n{\n\t.reg .b32 %r<99>;\n" + "".join(loads + stores) + "}\n"
+        ".visible .entry kernel()\n.maxntid 128\n{\n\t.reg .b32 %r<199>;\n" + "".join(loads + stores) + "}\n"
     )
     assert register_pressure(text) == Pressure(peak, between)
     compile_for_occupancy(text, "sm_90a", 128, configured=ptxas)

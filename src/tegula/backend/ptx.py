@@ -29,12 +29,16 @@ MAX_REGISTERS = 255
 """The maximum number of registers of a thread."""
 REGISTER_STEP = 8
 """The step in which the hardware allocates registers of a thread."""
+WARP, SCHEDULERS = 32, 4
+"""The threads of a warp, and the schedulers of an SM: each has a quarter of the registers, and of the warps."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
+MIN_GAIN = 1.25
+"""The minimum factor by which the number of resident CTAs grows with fewer registers."""
 LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
 """The minimum parts of the registers that ptxas chooses without a limit: below `LIKELY_FRACTION` more than one further
 CTA is not tried, below `POSSIBLE_FRACTION` none is, because all such kernels spill."""
-PEAK_FRACTION, BETWEEN_FRACTION, REORDERED = 0.95, 0.85, 1.35
+PEAK_FRACTION, BETWEEN_FRACTION = 0.95, 0.85
 """How the pressure of the text is compared with registers (see `_is_enough`)."""
 
 MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
@@ -110,7 +114,7 @@ def fill_multiprocessor(
     if cubin.is_ptx:
         return cubin
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
-    resident = min(max_blocks, REGISTERS // (-(-cubin.registers // 8) * 8 * threads))
+    resident = min(max_blocks, _resident_blocks(cubin.registers, threads))
     if cubin.spill_bytes:
         # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
         fits = cubin.registers < MAX_REGISTERS and resident > 0
@@ -125,9 +129,13 @@ def fill_multiprocessor(
 
 
 def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_blocks: int) -> int:
-    """The maximum number of resident CTAs for which a kernel is likely not to spill, `resident` if no number is.
-    `registers`: the registers of a thread with `resident` CTAs."""
-    limits = {blocks: _registers(blocks, threads) for blocks in range(max_blocks, resident, -1)}
+    """The maximum number of resident CTAs, at least `MIN_GAIN` times as many, for which a kernel is likely not to
+    spill; `resident` if no number is. `registers`: the registers of a thread with `resident` CTAs."""
+    limits = {
+        blocks: _registers(blocks, threads)
+        for blocks in range(max_blocks, resident, -1)
+        if blocks >= MIN_GAIN * resident
+    }
     candidates = [
         blocks
         for blocks, limit in limits.items()
@@ -140,17 +148,27 @@ def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_bl
 def _is_enough(limit: int, registers: int, pressure: Pressure) -> bool:
     """Whether `limit` registers of a thread are likely to be enough for a kernel for which ptxas chooses `registers`
     without a limit: if the values of the text need no more, or nearly no more. If the text needs more than
-    `registers`, ptxas has found a better order of statements; then the pressure between basic blocks is compared, or
-    nothing, if the text needs far more."""
-    if limit >= pressure.peak * PEAK_FRACTION or pressure.peak >= registers * REORDERED:
+    `registers`, ptxas has found a better order of statements, and the pressure between basic blocks is compared."""
+    if limit >= pressure.peak * PEAK_FRACTION:
         return True
     is_reordered = pressure.peak > registers
     return is_reordered and limit >= max(pressure.between, registers * BETWEEN_FRACTION)
 
 
 def _registers(blocks: int, threads: int) -> int:
-    """The registers of a thread with `blocks` resident CTAs of `threads` threads."""
-    return REGISTERS // (blocks * threads) // REGISTER_STEP * REGISTER_STEP
+    """The registers of a thread with `blocks` resident CTAs of `threads` threads, whose warps the schedulers share."""
+    warps = -(-blocks * _warps(threads) // SCHEDULERS)
+    return REGISTERS // (SCHEDULERS * WARP * warps) // REGISTER_STEP * REGISTER_STEP
+
+
+def _resident_blocks(registers: int, threads: int) -> int:
+    """The number of CTAs of `threads` threads for which the registers of an SM suffice."""
+    allocated = -(-registers // REGISTER_STEP) * REGISTER_STEP
+    return REGISTERS // (SCHEDULERS * WARP * allocated) * SCHEDULERS // _warps(threads)
+
+
+def _warps(threads: int) -> int:
+    return -(-threads // WARP)
 
 
 def _for_blocks(ptx: str, arch: str, blocks: int, threads: int, configured: str | None) -> Cubin:
@@ -208,7 +226,7 @@ def compile_resident(
     once, for the number of resident CTAs that leaves `OTHER_REGISTERS` registers for other values; None if this spills
     registers."""
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
-    blocks = min(max_blocks, REGISTERS // ((tile_registers + OTHER_REGISTERS) * threads))
+    blocks = min(max_blocks, _resident_blocks(tile_registers + OTHER_REGISTERS, threads))
     cubin = _for_blocks(ptx, arch, blocks, threads, configured) if blocks else None
     return cubin if cubin is not None and not cubin.is_ptx and not cubin.spill_bytes else None
 

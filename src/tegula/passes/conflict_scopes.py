@@ -79,13 +79,17 @@ class ConflictScopes:
         """The scope of conflicts between two accesses by the group of the op `op`."""
         if root(a.buffer) is not root(b.buffer):
             return ConflictScope.GROUP
-        if self._windows(a, op, ConflictScope.THREAD) & self._windows(b, op, ConflictScope.THREAD):
+        if self._share_windows(a, b, op, ConflictScope.THREAD):
             return ConflictScope.THREAD
-        if self._scope(op).lanes() <= WARP:
-            return ConflictScope.WARP
-        if self._windows(a, op, ConflictScope.WARP) & self._windows(b, op, ConflictScope.WARP):
+        if self._scope(op).lanes() <= WARP or self._share_windows(a, b, op, ConflictScope.WARP):
             return ConflictScope.WARP
         return ConflictScope.GROUP
+
+    def _share_windows(self, a: Part, b: Part, op: Op, scope: ConflictScope) -> bool:
+        """Whether each thread or warp accesses only its own window through both accesses. Without windows of the first
+        access those of the second one need no proof."""
+        windows = self._windows(a, op, scope)
+        return bool(windows) and not windows.isdisjoint(self._windows(b, op, scope))
 
     def _windows(self, part: Part, op: Op, scope: ConflictScope) -> set[Window]:
         """The proved windows of each thread or warp. They are computed when they are asked for, because the proofs take

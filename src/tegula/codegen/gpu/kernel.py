@@ -4,6 +4,7 @@ registers of tiles."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
@@ -154,6 +155,17 @@ def lower_kernel(
         s.start_registers, s.budgets, s.clustered, s.together,
         WARP // s.block_lanes, s.part_bytes, _registers_of_lines(s, contents),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _broadcast_registers(source: Layout, result: Layout) -> tuple[int, ...]:
+    """The register of a tile with layout `source` that each register of the broadcast tile copies."""
+    leading = len(result.shape) - len(source.shape)
+    by_offsets = {source.register_offsets(r): r for r in range(source.register_count)}
+    offsets = (result.register_offsets(r)[leading:] for r in range(result.register_count))
+    return tuple(
+        by_offsets[tuple(i if n > 1 else 0 for n, i in zip(source.shape, at, strict=True))] for at in offsets
+    )
 
 
 def _registers_of_lines(s: GpuState, contents: Contents) -> int:
@@ -404,14 +416,8 @@ class _Walk:
         """Lower `tile.broadcast`: copy each register from the register of the broadcast element."""
         s, source = self.s, op.tile
         source_layout, result_layout = s.layouts[source], s.layouts[op.result]
-        leading = len(result_layout.shape) - len(source_layout.shape)
-        by_offsets = {source_layout.register_offsets(r): parts for r, parts in enumerate(s.held[source])}
-        registers: list[Components] = []
-        for r in range(result_layout.register_count):
-            offsets = result_layout.register_offsets(r)[leading:]
-            pairs = zip(source_layout.shape, offsets, strict=True)
-            registers.append(by_offsets[tuple(0 if n == 1 else i for n, i in pairs)])
-        s.held[op.result] = registers
+        held = s.held[source]
+        s.held[op.result] = [held[r] for r in _broadcast_registers(source_layout, result_layout)]
 
     # Reductions ------------------------------------------------------------------------------------------------------
 
