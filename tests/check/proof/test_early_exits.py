@@ -210,3 +210,37 @@ PREFETCH = """def prefetch(x: tg.array2d[float], out: tg.array2d[float], n: int)
 @pytest.mark.parametrize(("ahead", "proved"), [("1", True), ("2", True), ("3", False)])
 def test_a_role_that_fetches_ahead_for_itself_is_proved(ahead: str, proved: bool) -> None:
     assert (outcome(lowered(kernel(PREFETCH.replace("AHEAD", ahead), None, 3))) == "proved") is proved
+
+
+@pytest.mark.parametrize(("last", "proved"), [("d <= 1", True), ("d <= 3", False)])
+def test_a_role_that_fetches_ahead_by_an_argument_is_proved(last: str, proved: bool) -> None:
+    text = PREFETCH.replace("AHEAD", "d").replace(
+        "n: int):", f"n: int, d: int):\n    assert d >= 1 and {last}"
+    )
+    assert (outcome(lowered(kernel(text, None, 3))) == "proved") is proved
+
+
+ONE_STAGE = """def flat(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    assert n >= 0 and m >= 0
+    ring = tg.tile_empty(shape=(1, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1), tg.mbarrier(4)
+    with tg.role("fetch", warps=1):
+        phase = 1
+        for i in range(n):
+            for j in range(m):
+                tg.mbarrier_wait(empty, 0, phase)
+                tg.mbarrier_expect_bytes(full, 0, N * 4)
+                tg.tile_load_async(x, ring[0], (i, 0), full, 0)
+                phase ^= 1
+    with tg.ws(1):
+        for k in range(n * m):
+            tg.mbarrier_wait(full, 0, k % 2)
+            tg.tile_store(out, ring[0], offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, 0)
+"""
+
+
+@pytest.mark.parametrize(("trip", "proved"), [("n * m", True), ("n * m - 1", False)])
+def test_inner_loops_without_iterations_change_nothing(trip: str, proved: bool) -> None:
+    assert (outcome(lowered(kernel(ONE_STAGE.replace("n * m", trip)))) == "proved") is proved

@@ -33,6 +33,14 @@ COUNTERS = {
     "stage and bool": ("s, p = 0, False", "s", "int(p)", "s, p = (s + 1) % S, not p if s == S - 1 else p"),
     "twice the stages": ("c = 0", "c % S", "c // S", "c = (c + 1) % (2 * S)"),
     "twice the stages, by a branch": ("c = 0", "c % S", "c // S", "c = 0 if c == 2 * S - 1 else c + 1"),
+    "a multiple of twice the stages": ("c = 0", "c % S", "c // S", "c = (c + 1) % (6 * S)"),
+    "the iterations until the last stage": (
+        "s, p, left = 0, 0, S",
+        "s",
+        "p",
+        "left -= 1\n            if left == 0:\n                s, left, p = 0, S, p ^ 1\n"
+        "            else:\n                s += 1",
+    ),
     "descending": (
         "s, p = S - 1, 0",
         "S - 1 - s",
@@ -43,6 +51,12 @@ COUNTERS = {
 WRONG = {
     "the parity of another number of stages": ("twice the stages", "(2 * S)", "(2 * S + 1)"),
     "a cycle of half the length": ("twice the stages, by a branch", "2 * S - 1", "S - 1"),
+    "an odd multiple of the stages": ("a multiple of twice the stages", "6 * S", "3 * S"),
+    "too few iterations until the last stage": (
+        "the iterations until the last stage",
+        "left, p = 0, S",
+        "left, p = 0, S - 1",
+    ),
     "one stage is omitted": ("descending", "s == 0", "s == 1"),
     "a stage that is not in the ring": ("descending", "S - 1 if s", "S if s"),
     "the bool changes every time": ("stage and bool", "not p if s == S - 1 else p", "not p"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tegula.check.proof.cycles import Cycle, cycle
 from tegula.check.proof.iteration import innermost_loop, position, positions_in_loops
 from tegula.check.proof.labels import (
     IN_FLIGHT,
@@ -16,7 +17,7 @@ from tegula.check.proof.labels import (
     mask,
     residue,
 )
-from tegula.check.proof.state import State
+from tegula.check.proof.state import State, Stuck
 from tegula.check.proof.steps import (
     Count,
     before,
@@ -76,6 +77,15 @@ class Forms(Labels):
         is_fixed = started is not None and buffer is not None and started.get(buffer, False)
         return [("constant",), ("ghost",), ("unknown",)] if is_fixed else [*IN_FLIGHT]
 
+    def _require_awaited_copies(self, state: State) -> None:
+        """Raise Stuck unless some role has waited for each copy into a ring."""
+        for ring in self.program.rings.values():
+            for b, r in {(row.barrier, row.releaser[0]) for row in ring.handovers if row.releaser[1]}:
+                arrived = state.roles[r].arrived[b]
+                last = [self.machine.last_waited(state.roles[w], w, b) for w in self.program.waiters[b]]
+                if ring.copying_roles and not any(state.known.nonnegative(w + 1 - arrived) for w in last):
+                    raise Stuck("no role waits for a bulk copy", self.machine.op(state, r), r)
+
     def _has_ended(self, state: State, r: int) -> bool:
         """Whether a role at a loop head is known to begin no further iteration."""
         if self.machine.frame(state, r).at >= 0:
@@ -109,7 +119,7 @@ class Forms(Labels):
         branches or inner loops. `moving`: roles at the heads of other loops execute iterations concurrently."""
         out: dict[Slot, Sum | None] = {}
         self.ties, self.branched = {}, self._branched(state, group)
-        trip = self._trip if moving else constant_trip
+        trip = self._trip_or_none if moving else self._constant_trip
         for r, depth in (
             *((r, len(state.roles[r].frames) - 1) for r in group),
             *self._followers(state, group),
@@ -234,6 +244,23 @@ class Forms(Labels):
             return None
         trip = stop - start
         return trip if not symbols(trip) and self.machine.state.known.nonnegative(trip) else None
+
+    def _constant_trip(self, loop: For) -> Sum | None:
+        """The trip count of a loop with constant bounds, or of one that is known to have no iteration."""
+        return number(0) if self._is_empty(loop) else constant_trip(loop)
+
+    def _trip_or_none(self, loop: For) -> Sum | None:
+        return number(0) if self._is_empty(loop) else self._trip(loop)
+
+    def _is_empty(self, loop: For) -> bool:
+        """Whether all executions of a loop, in the loop at whose head a role is, are known to have no iteration."""
+        state, r = self.machine.state, self.machine.role
+        frame = state.roles[r].frames[innermost_loop(state.roles[r])]
+        if any(is_loop_varying(v, frame.region) for v in loop.bounds):
+            return False
+        start, stop, step = (self.machine.value(v) for v in loop.bounds)
+        numbers = isinstance(start, Sum) and isinstance(stop, Sum) and isinstance(step, Sum)
+        return numbers and step.value == 1 and state.known.nonnegative(start - stop)
 
     def _rates(self, state: State, r: int) -> dict[tuple[str, int], Sum]:
         """The number of unconditional arrivals and waits, by barrier, in an iteration of the loop at whose head a role
@@ -511,23 +538,25 @@ class Forms(Labels):
         return [("residue", ghost, *form) for form in matching]
 
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
-        """Forms by which a carried number of a narrow type is a ghost plus a constant, and wraps around at the end of
-        the type's range."""
+        """Forms by which a carried number is a ghost plus a constant, or a constant minus a ghost, and begins again at
+        the end of a range: that of a narrow type, or the cycle that its loop computes."""
         t, r = slot[3].type, slot[1]
-        if not t.is_int or t.bits > 16:
+        if not t.is_int:
             return []
         low, high = range_of_type(t)
-        size = high - low + 1
-        (a,) = (x - low).atoms() if len((x - low).atoms()) == 1 else (None,)
-        unwrapped = (
-            a.subterms[0] if a is not None and x - low == Sum({(a,): 1}) and a.kind == "mod" else x - low
-        )
+        cycles = [Cycle(low, high - low + 1, True)] if t.bits <= 16 else []
+        if (own := cycle(self.program, slot[3])) is not None:
+            cycles.insert(0, own)
         out: list[Form] = []
-        for kind in ("waited", "arrived"):
-            for b, ghost in getattr(state.roles[r], kind).items():
-                d = mod(unwrapped - ghost, size).value
-                if d is not None and x == mod(ghost + d, size) + low:
-                    out.append(("remainder", (kind, r, b), d + low, low, size))
+        for low, size, ascends in cycles:
+            y = x - low if ascends else number(low + size - 1) - x
+            (a,) = y.atoms() if len(y.atoms()) == 1 else (None,)
+            unwrapped = a.subterms[0] if a is not None and y == Sum({(a,): 1}) and a.kind == "mod" else y
+            for kind in ("waited", "arrived"):
+                for b, ghost in getattr(state.roles[r], kind).items():
+                    d = mod(unwrapped - ghost, size).value
+                    if d is not None and y == mod(ghost + d, size):
+                        out.append(("remainder", (kind, r, b), d, low, size, ascends))
         return out
 
 

@@ -44,7 +44,8 @@ Form: TypeAlias = tuple[Any, ...]
 body), or "observed" with the increment of an executed iteration; ("class", value at the start, key of the slots that
 change alike); ("cyclic", value at the start, period), a count of its own modulo a period; ("residue", ghost, ...), see
 `residue`; ("remainder",
-ghost, offset, minimum, size); ("mask", ghost, stages, initial), see `mask`; ("flag", ghost,
+ghost, offset, minimum, size,
+whether it ascends); ("mask", ghost, stages, initial), see `mask`; ("flag", ghost,
 ...), that a residue is 1; ("threshold", ...), see `count_below`; ("continues", index of
 a counted loop, its end, whether it ascends); ("tied", value at the start, ghost, the ghost's
 value at the start, increment per increment of the ghost); ("term", term); of memory in flight ("ghost",), an item or
@@ -61,7 +62,7 @@ class Label:
     that counts iterations; `classes`: the other symbols, each with a slot, and the period if the slot's number is the
     symbol modulo a period, else 0;
     `limit`: a condition that the label assumes; `after_loops`: the proof of states that violate it; `symbols_before`:
-    the symbols of the path that reaches the label."""
+    the symbols of the path that reaches the label; `has_exits`: some iterations are known to be the last ones."""
 
     index: int
     roles: list[int]
@@ -74,6 +75,7 @@ class Label:
     limit: Condition = True
     after_loops: Leaf | None = None
     symbols_before: Sequence[Atom] = ()
+    has_exits: bool = False
 
 
 def residue(n: Sum, period: int, d: int, e: int, parity: bool, descends: bool) -> Sum:
@@ -183,6 +185,7 @@ class Labels:
         count: Sum,
         refused: set[Any],
         limit: Limit | None,
+        continues: bool = False,
     ) -> Label:
         terms: dict[Slot, Any] = {}
         classes: dict[Atom, tuple[Slot, int]] = {}
@@ -227,9 +230,10 @@ class Labels:
             elif form[0] == "mask" and form[1] in terms:
                 terms[slot] = mask(terms[form[1]], *form[2:])
             elif form[0] == "remainder":
-                _, ghost, d, low, period = form
+                _, ghost, d, low, period, ascends = form
                 if ghost in terms:
-                    terms[slot] = mod(terms[ghost] + (d - low), period) + low
+                    remainder = mod(terms[ghost] + d, period)
+                    terms[slot] = remainder + low if ascends else number(low + period - 1) - remainder
             elif form[0] == "ghost":
                 candidates = (self._term_in_flight(slot, source, terms, state) for source in (later, state))
                 term = next((x for x in candidates if x is not None), None)
@@ -281,7 +285,7 @@ class Labels:
             c, slots, other = limit
             substitution = {(a,): terms[slot] for a, slot in slots.items() if slot in terms}
             label.limit = replaced(c, substitution | {next(iter(other.count.coefficients)): count})
-        elif isinstance(self.machine.op(state, group[0]), While):
+        elif continues or isinstance(self.machine.op(state, group[0]), While):
             c = self.machine.condition(shape, group[0])
             label.limit = True if c is None or isinstance(c, bool) else c
         if label.limit is not True:

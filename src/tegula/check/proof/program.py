@@ -104,6 +104,8 @@ class Program(Scheduled):
         """The rings to whose stages a known number may be stored."""
         self.cache_of_regions: dict[tuple[str, Region], Any] = {}
         """Cached results of analyses, by analysis and region."""
+        self.cache_of_cycles: dict[Value, Any] = {}
+        """Cached results of `cycles.cycle`."""
         self.periods: dict[Value, dict[int, None]] = {}
         """The numbers of slots of buffers, not rings, whose slot a value selects."""
         self.masks: set[Value] = set()

@@ -195,6 +195,7 @@ class Search(Groups):
         if stop is not None and stop.is_complete(state):
             return tree + self._end_of_iteration(state, stop, leaf)
         if all(self.machine.ended(state, r) for r in roles):
+            self._require_awaited_copies(state)
             return [*tree, ["end"]]
         for r in roles:
             if self.machine.frame(state, r).at >= 0 and (c := self.machine.condition(state, r)) is not None:
@@ -636,7 +637,7 @@ class Search(Groups):
             for slot in self._slots(later)
             if slot not in forms and slot[0] in ("matmul", "copy")
         }
-        orders = False
+        orders = continues = False
         for _ in range(MAX_TRIES):
             snapshot = self._snapshot()
             self.tried_labels += 1
@@ -644,7 +645,7 @@ class Search(Groups):
                 raise LimitExceeded(
                     "the search has reached its step limit", self.machine.op(state, group[0]), group[0]
                 )
-            label = self._label(state, later, group, forms, count, refused, limit)
+            label = self._label(state, later, group, forms, count, refused, limit, continues)
             label.after_loops = after_loops
             try:
                 tree = self._jump_to(state, label, entry=True)
@@ -671,7 +672,9 @@ class Search(Groups):
                 self._restore(snapshot)
                 if isinstance(e, LimitExceeded):
                     raise
-                if not self._use_constants(forms, later):
+                if label.has_exits and label.limit is True:
+                    continues = True
+                elif not self._use_constants(forms, later):
                     if orders or not self._orders(label):
                         raise
                     orders = True
@@ -738,6 +741,7 @@ class Search(Groups):
         """The leaf that jumps to a label, or the proof after the loops where the iteration has left them; raises
         Mismatch if the state is not an instance of the label. `within_limit`: the label's limit was assumed."""
         if not entry and label.after_loops is not None and self._has_ended(state, label.roles[0]):
+            label.has_exits = True
             return label.after_loops(state)
         rows = self._slots(state)
         substitution = {next(iter(label.count.coefficients)): number(0) if entry else label.count + 1}
