@@ -317,7 +317,11 @@ class Struct:
         """
         if not isinstance(value, Struct) or value.type is not self.type:
             actual = value.type.name if isinstance(value, Struct) else type(value).__name__
-            raise NoField(f"a {self.type.name} cannot be assigned a value of type {actual}")
+            # Memory of a spatial structure may change: structs hold ids.
+            help = (
+                "annotate the field with tg.uint64 and assign the id" if hasattr(value, "in_kernels") else ""
+            )
+            raise NoField(f"a {self.type.name} cannot be assigned a value of type {actual}", help)
         for name in self.type.fields:
             setattr(self, name, getattr(value, name))
         return self

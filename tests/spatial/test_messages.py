@@ -130,6 +130,31 @@ def test_a_structure_on_another_device_than_the_arrays_is_refused(monkeypatch: p
             tg.launch(nearest, 1, inputs=[boxes, tg.zeros(1, dtype=int)])
 
 
+@tg.struct
+class Scene:
+    mesh: tg.Mesh
+
+
+@pytest.mark.machine_code
+def test_a_field_of_a_struct_holds_an_id() -> None:
+    with pytest.raises(RuntimeError, match="help: annotate the field with tg.uint64 and assign the id"):
+        Scene().mesh = tg.Mesh(POINTS, INDICES)
+
+
+@tg.kernel
+def count_faces(mesh, out: tg.array1d[int]):
+    for _ in tg.mesh_query_aabb(mesh, tg.vec3(-1.0), tg.vec3(2.0)):
+        out[0] += 1
+
+
+@pytest.mark.machine_code
+def test_a_parameter_without_annotation_takes_a_structure_or_an_id() -> None:
+    mesh, out = mesh_of(*sphere(0)), tg.zeros(1, dtype=int)
+    for argument in (mesh, np.uint64(mesh.id), mesh):
+        tg.launch(count_faces, 1, inputs=[argument], outputs=[out])
+    assert out.numpy()[0] == 24
+
+
 @tg.kernel
 def heights(mesh: tg.Mesh, start: tg.array1d[tg.vec3], t: tg.array1d[float]):
     i = tg.tid()

@@ -13,6 +13,7 @@ from tegula.lang.annotations import ANY, GENERIC, ArrayAnnotation, IndexedAnnota
 from tegula.lang.overloads import Parameter
 from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
+from tegula.runtime.structures import Structure
 from tegula.structs import Struct, StructType
 from tegula.types import DType
 
@@ -46,8 +47,10 @@ def make_flattener(parameters: Sequence[Parameter]) -> Flattener:
 
 
 def has_leaves(x: Any) -> bool:
-    """Whether an argument is compound: a struct, an array of structs or an indexed array."""
-    return type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray)
+    """Whether an argument is compound: a struct, a spatial structure, an array of structs or an indexed array."""
+    return (
+        type(x.dtype) is StructType if type(x) is array else isinstance(x, Struct | indexedarray | Structure)
+    )
 
 
 def in_kernels(x: Any, struct: StructType) -> Any:

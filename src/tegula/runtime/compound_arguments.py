@@ -14,6 +14,7 @@ from tegula.runtime.array import array
 from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.resolve import argument_count_error
+from tegula.runtime.structures import Structure
 from tegula.structs import Struct, StructType
 from tegula.types import ArrayType
 
@@ -47,9 +48,11 @@ def is_compound(kernel: Kernel, args: Sequence[Any]) -> bool:
 
 def _effective_annotation(annotation: Any, x: Any) -> Any:
     """The annotation of a parameter for an argument: the declared annotation, or the annotation of the argument's
-    struct or indexed array."""
+    struct, spatial structure or indexed array."""
     if annotation is ANY and isinstance(x, Struct):
         return x.type
+    if annotation is ANY and isinstance(x, Structure):
+        return getattr(type(x), GENERIC)
     if annotation is ANY and isinstance(x, indexedarray):
         return IndexedAnnotation(ArrayAnnotation(ANY, x.ndim))
     is_open = annotation is ANY or (isinstance(annotation, ArrayAnnotation) and annotation.dtype is ANY)
