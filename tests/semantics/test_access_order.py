@@ -58,7 +58,7 @@ REFUSED = {
         "if t < 20:\n    k = 16\n    while k > 0:\n        if t < k:\n            x = s[t + k]\n"
         "            s[t] = s[t] + x\n        k //= 2"
     ),
-    "one access in two iterations": "for r in range(t // 32 + 2):\n    s[t + r] = r",
+    "one access in two iterations": "for r in range(t // 16 + 2):\n    s[t + r] = r",
     "one access in two iterations of a while": "k = u\nwhile k > 0:\n    s[t + k] = k\n    k -= 1",
     "a stride with overlapping starts": (
         "if t < 30:\n    for r in range(2):\n        for k in range(t + r, 64, 32):\n            s[k] = r"

@@ -21,9 +21,9 @@ from tegula.types import TileType
 POLL_DISTANCE = 1 << 13
 """The approximate number of operations between two polls of a loop."""
 
-MAX_WITHOUT_POLL = 1 << 21
-"""The maximum number of operations of a loop that has a bounded trip count and does not poll: at 10 ns for each, less
-than the time between two polls."""
+MAX_WITHOUT_POLL = 1 << 23
+"""The maximum number of operations of a loop that has a bounded trip count and does not poll: at 3 ns for each, the
+time between two polls."""
 
 NESTED_WORK = POLL_DISTANCE // 64
 """The estimated operations of a nested loop that polls; the nested loop may end before its first poll."""
@@ -87,9 +87,9 @@ def _work_of(s: State, op: Op) -> int:
     body_work = sum(_work(s, region) for region in op.regions)
     if isinstance(op, Lanes):
         return s.block_dim * body_work
-    tile_sizes = [
-        math.prod(v.type.shape) for v in (*op.operands, *op.results) if isinstance(v.type, TileType)
-    ]
+    # Other ops access elements of tiles.
+    tiles = (*op.operands, *op.results) if op.COOPERATIVE else op.results
+    tile_sizes = [math.prod(v.type.shape) for v in tiles if isinstance(v.type, TileType)]
     return max([1, *tile_sizes]) * max(body_work, 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,41 @@ INTRINSICS = frozenset(
     }
 )
 
+PURE = (
+    *(
+        "getelementptr ",
+        "mul ",
+        "add ",
+        "sub ",
+        "shl ",
+        "and ",
+        "or ",
+        "xor ",
+        "sext ",
+        "zext ",
+        "trunc ",
+        "icmp ",
+    ),
+    *(
+        "insertelement ",
+        "shufflevector ",
+        "extractelement ",
+        "select ",
+        "fcmp ",
+        "fmul ",
+        "fadd ",
+        "fsub ",
+        "fneg ",
+    ),
+    *("inttoptr ", "ptrtoint ", "sdiv ", "udiv ", "srem ", "urem ", "ashr ", "lshr ", "fdiv ", "bitcast "),
+)
+"""The beginnings of instructions whose result depends on the operands only."""
+PURE_CALL = re.compile(
+    r"@llvm\.(?:fma|fabs|sqrt|smin|smax|umin|umax|maximumnum|minimumnum|arithmetic\.fence)\."
+)
+"""Matches a call whose result depends on the operands only."""
+NEUTRAL = re.compile(r"(?:(?:add|sub)(?: nsw| nuw)* i\d+ ([^ ,]+), 0|mul i\d+ ([^ ,]+), 1)$")
+"""Matches integer arithmetic whose result is the first operand, which is the last group."""
 
 _SCALARS = {t.name: f"i{t.bits}" for t in DTYPES.values()}
 _SCALARS |= {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}
@@ -102,7 +138,8 @@ class Code:
     target has instructions for one float16 and for two. `batched_functions`: for
     an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
     minimum or maximum must be hidden from LLVM's analyses. `rotates_loops`: loops that certainly run have their test at
-    the end. `suffix`: text, such as metadata, after every instruction.
+    the end. `reuses`: an instruction whose result the basic block has computed before is not repeated, and `known` has
+    the results by instruction. `suffix`: text, such as metadata, after every instruction.
     `packs`: the target has vector registers for the components of one value; `packed`: the vector register that
     contains the components; `extracted`: for a component that was extracted from a vector register, the register, its
     number of components, and the position. `bytes_of`: for a byte, the vector of four bytes from which the byte was
@@ -114,7 +151,8 @@ class Code:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
         self.approximates = self.pairs_halves = False
-        self.packs = self.rotates_loops = False
+        self.packs = self.rotates_loops = self.reuses = False
+        self.known: dict[str, str] = {}
         self.packed: dict[tuple[str, ...], str] = {}
         self.extracted: dict[str, tuple[str, int, int]] = {}
         self.bytes_of: dict[str, tuple[str, int]] = {}
@@ -158,9 +196,17 @@ class Code:
         self.lines.append(f"  {text}{self.suffix}")
 
     def emit(self, rhs: str) -> str:
-        """A new register with the value of an instruction."""
+        """The register with the value of an instruction, a new one unless the value is known."""
+        name = self.known.get(rhs) if self.reuses else None
+        if name is not None:
+            return name
         self._next += 1
         name = f"%v{self._next}"
+        if self.reuses and (rhs.startswith(PURE) or rhs.startswith("call ") and PURE_CALL.search(rhs)):
+            match = NEUTRAL.match(rhs)
+            if match:
+                return match[match.lastindex or 1]
+            self.known[rhs] = name
         self.lines.append(f"  {name} = {rhs}{self.suffix}")
         return name
 
@@ -200,6 +246,7 @@ class Code:
         """Begin the basic block of a label."""
         self.lines.append(f"{label}:")
         self.block = label
+        self.known.clear()
 
     def jump(self, label: str) -> None:
         """End the basic block by an unconditional branch."""

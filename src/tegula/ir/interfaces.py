@@ -126,6 +126,11 @@ class LoopLike(Carrier):
         body = body()
 
     @property
+    def positions(self) -> range | None:
+        """The values of the index in all iterations, if there is an index and they are known."""
+        return None
+
+    @property
     def unrolled(self) -> range | None:
         """The values of the index for which the body is to be unrolled, after all passes; None if the loop is not
         unrolled."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tegula.ir import LaunchClass, LoopLike, Op, Region, Value
+from tegula.ir import ComparisonLike, LaunchClass, LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
 from tegula.ops.control import For, If, While, Yield
@@ -95,6 +95,25 @@ class IntegerRanges:
             return None
         return rule(*(self.of(v) for v in op.operands))
 
+    def number(self, op: Op) -> int | bool | None:
+        """The result of an integer op or a comparison, if the bounds of its operands determine it, else None."""
+        if isinstance(op, ComparisonLike):
+            if any(range_of_type(v.type) is None for v in op.operands):
+                return None
+            a, b = self.of(op.a), self.of(op.b)
+            return _ordered(a, b, op.pred)
+        if range_of_type(op.results[0].type) is None:
+            return None
+        low, high = self.of(op.results[0])
+        return low if low == high else None
+
+    def dividend(self, op: Op) -> Value | None:
+        """The dividend of a remainder that equals it, because the divisor is always larger; else None."""
+        if not isinstance(op, S.Mod) or range_of_type(op.result.type) is None:
+            return None
+        (low, high), (divisor, _) = self.of(op.a), self.of(op.b)
+        return op.a if 0 <= low and high < divisor else None
+
     def _range(self, value: Value, type_range: Range) -> Range:
         owner = value.owner
         if isinstance(owner, Region):
@@ -105,7 +124,7 @@ class IntegerRanges:
         if isinstance(owner, Tid):
             return self._thread_index(value, owner)
         if isinstance(owner, LaneIndex):
-            return 0, MAX_LANES - 1
+            return 0, (MAX_LANES if self.launch is None or _has_roles(owner) else self.launch.block_dim) - 1
         if isinstance(owner, ArrayShape):
             return INDEX_RANGE
         if isinstance(owner, LaneUniform):
@@ -143,6 +162,9 @@ class IntegerRanges:
     def _index(self, loop: For) -> Range:
         """The bounds of a loop's index: from start to stop, stop excluded, for either sign of the step."""
         start, stop, step = (self.of(v) for v in loop.bounds)
+        if start[0] == start[1] and stop[0] == stop[1] and step[0] == step[1] != 0:
+            positions = range(start[0], stop[0], step[0])
+            return hull(start, (positions[-1], positions[-1])) if positions else start
         up, down = (start[0], stop[1] - 1), (stop[0] + 1, start[1])
         if step[0] >= 0:
             return up if up[0] <= up[1] else start
@@ -186,6 +208,21 @@ def _widened(before: Range, after: Range, type_range: Range) -> Range:
 
 
 # Ops -----------------------------------------------------------------------------------------------------------------
+
+
+def _ordered(a: Range, b: Range, pred: str) -> bool | None:
+    """Whether all numbers of a are in a relation to all numbers of b: True, False if none is, None otherwise."""
+    if pred in ("gt", "le"):
+        return _ordered(b, a, "lt" if pred == "gt" else "ge")
+    equal, unequal = a[0] == a[1] == b[0] == b[1], a[1] < b[0] or b[1] < a[0]
+    less, not_less = a[1] < b[0], a[0] >= b[1]
+    holds, fails = {
+        "eq": (equal, unequal),
+        "ne": (unequal, equal),
+        "lt": (less, not_less),
+        "ge": (not_less, less),
+    }[pred]
+    return holds if holds or fails else None
 
 
 def _products(a: Range, b: Range) -> Range:

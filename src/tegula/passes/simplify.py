@@ -1,9 +1,10 @@
-"""Folds constants and identities of integer arithmetic, and removes common subexpressions, wrap-arounds of non-negative
-indices, unused operands of maps, and loop-invariant carried values."""
+"""Folds constants and identities of integer arithmetic, integers and comparisons that the ranges of their operands
+determine, branches on constants, and loops with a single iteration, and removes common subexpressions, wrap-arounds of
+non-negative indices, unused operands of maps, and loop-invariant carried values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,13 @@ from tegula.types import DType, TileType, Type, scalar_of, to_numpy
 FOLDED = (Elementwise, Cast, Bitcast, Select)
 RESHAPES = (ReshapeLike, TileSlice)
 UNNUMBERED = (Yield, TileEmpty)
+DETERMINED = (Cmp, Div, FloorDiv)
+"""The ops whose result the ranges of their operands often determine."""
 
 
 def simplify(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place."""
-    _Simplifier(IntegerRanges(kernel.launch)).region(kernel.body, {})
+    _Simplifier(IntegerRanges(kernel.launch), unrolls=kernel.launch.on_gpu is False).region(kernel.body, {})
     erase_dead(kernel)
     if _narrow_maps(kernel) + _fix_carried(kernel):
         erase_dead(kernel)
@@ -75,20 +78,32 @@ def _same_tile(op: TileMap, values: Iterable[Value]) -> bool:
 
 
 class _Simplifier:
-    """`mapping`: the values that replace others; `exact`: the keys of attributes, by the identity of the object, which
-    stays alive."""
+    """`mapping`: the values that replace others; `unrolls`: whether loops with a single iteration are unrolled;
+    `exact`: the keys of attributes, by the identity of the object, which stays alive."""
 
-    def __init__(self, ranges: IntegerRanges) -> None:
+    def __init__(self, ranges: IntegerRanges, unrolls: bool) -> None:
         self.mapping: dict[Value, Value] = {}
-        self.ranges = ranges
+        self.ranges, self.unrolls = ranges, unrolls
         self.exact: dict[int, tuple[Any, str]] = {}
 
     def region(self, region: Region, available: dict[Any, Op]) -> None:
         """Simplify a region. `available`: the pure ops that dominate it, by value number."""
-        available = dict(available)
         out: list[Op] = []
-        for op in region.ops:
+        self._ops(region.ops, region, dict(available), out)
+        region.ops = out
+
+    def _ops(self, ops: Sequence[Op], region: Region, available: dict[Any, Op], out: list[Op]) -> None:
+        """Append the simplified form of ops to `out`, the ops of a region."""
+        for op in ops:
             op.substitute(self.mapping)
+            body = self._running_once(op, out)
+            if body is not None:
+                for inner in body.ops[:-1]:
+                    inner.parent = region
+                self._ops(body.ops[:-1], region, available, out)
+                yielded = [self.mapping.get(v, v) for v in body.yielded]
+                self.mapping.update(zip(op.results, yielded, strict=True))
+                continue
             replaced = self._fold(op, out)
             if replaced is not None:
                 self.mapping[op.result] = replaced
@@ -104,7 +119,21 @@ class _Simplifier:
                 for nested in op.regions:
                     self.region(nested, inside)
             out.append(op)
-        region.ops = out
+
+    def _running_once(self, op: Op, out: list[Op]) -> Region | None:
+        """The region of a branch or a loop that certainly runs, once, after its arguments are replaced; None if there
+        is none. GPUs pipeline loops, so that loops stay."""
+        if isinstance(op, If) and isinstance(op.condition.owner, ConstantLike):
+            return op.then if op.condition.owner.value else op.orelse
+        if not self.unrolls or not isinstance(op, LoopLike) or op.unrolled is not None:
+            return None
+        positions = op.positions
+        if positions is None or len(positions) != 1:
+            return None
+        (index,) = (a for a in op.body.args if a not in op.arguments)
+        self.mapping[index] = _constant(op, index.type, positions[0], out)
+        self.mapping.update(zip(op.arguments, op.initial, strict=True))
+        return op.body
 
     def _reuse(self, op: Op, earlier: Op) -> None:
         for old, new in zip(op.results, earlier.results, strict=True):
@@ -112,6 +141,8 @@ class _Simplifier:
             self.mapping[old] = new
 
     def _fold(self, op: Op, out: list[Op]) -> Value | None:
+        if isinstance(op, Select) and isinstance(op.condition.owner, ConstantLike):
+            return op.a if op.condition.owner.value else op.b
         if isinstance(op, Select) and self._is_wrap(op):
             return op.b
         same = self._unchanged(op) if isinstance(op, Binary) else _round_trip_source(op)
@@ -121,6 +152,9 @@ class _Simplifier:
             return _simpler_reshape(op, out)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
+        number = self.ranges.number(op) if isinstance(op, DETERMINED) else None
+        if number is not None:
+            return _constant(op, op.result.type, number, out)
         if not all([isinstance(v.owner, ConstantLike) for v in op.operands]):
             return None
         constants = [
@@ -130,11 +164,7 @@ class _Simplifier:
         ]
         if len(constants) != len(op.operands):
             return None
-        value = op.ref(op.attrs, *constants)[0].item()
-        constant_op = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
-        constant_op.parent = op.parent
-        out.append(constant_op)
-        return constant_op.result
+        return _constant(op, op.result.type, op.ref(op.attrs, *constants)[0].item(), out)
 
     def _unchanged(self, op: Binary) -> Value | None:
         """The operand that an integer op returns unchanged; None if there is none."""
@@ -148,7 +178,7 @@ class _Simplifier:
         limit = constant_number(second)
         if isinstance(op, Max) and limit is not None and limit <= self.ranges.of(first)[0]:
             return first
-        return None
+        return self.ranges.dividend(op)
 
     def _is_wrap(self, op: Select) -> bool:
         """Whether an op is `i + n if i < 0 else i` for an i that is never negative."""
@@ -171,6 +201,14 @@ class _Simplifier:
             text = str(value) if isinstance(value, Type) else f"{type(value).__name__} {value!r}"
             known = self.exact[id(value)] = value, text
         return known[1]
+
+
+def _constant(op: Op, type: Type, number: Any, out: list[Op]) -> Value:
+    """A constant that is computed before an op, or in its place."""
+    constant_op = Const([], [type], {"value": number, "type": type}, [], op.loc)
+    constant_op.parent = op.parent
+    out.append(constant_op)
+    return constant_op.result
 
 
 def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
