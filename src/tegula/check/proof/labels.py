@@ -22,6 +22,7 @@ from tegula.check.proof.terms import (
     eq,
     extreme,
     ge,
+    inside,
     mod,
     negation,
     number,
@@ -521,6 +522,19 @@ def _strip(c: Condition, label: Label) -> tuple[Sum, int, int, bool] | None:
             if None not in stripped and stripped.count(truth) == 1:
                 return base, n, stripped.index(truth), not truth
     return None
+
+
+def quotient_equations(c: Condition, state: State) -> Iterator[Condition]:
+    """Equations by which a quotient whose remainder decides a condition is near a count of the state."""
+    remainders = [a for a in sorted(inside(c)) if a.kind == "mod" and symbols(a.subterms[0])]
+    for a in remainders[:1]:
+        q, n = a.subterms
+        quotient = div(q, n)
+        for symbol in state.bound:
+            if symbol not in symbols(q):
+                low, high = (state.known.nonnegative(quotient - Sum({(symbol,): 1}) + k) for k in (1, -2))
+                if low and not high:
+                    yield from (eq(quotient - Sum({(symbol,): 1}) + k) for k in (1, 0))
 
 
 def count_below(pred: str, k: Sum, end: Sum) -> Sum:

@@ -12,7 +12,16 @@ from tegula.check.proof.groups import Groups
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration, leads_of, positions_in_loops
 from tegula.check.proof.known import OutOfWork, Work
-from tegula.check.proof.labels import Label, Leaf, Limit, Mismatch, Tree, is_covered, unwound
+from tegula.check.proof.labels import (
+    Label,
+    Leaf,
+    Limit,
+    Mismatch,
+    Tree,
+    is_covered,
+    quotient_equations,
+    unwound,
+)
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, encoded_on_path, record, require_chains, used
@@ -287,14 +296,15 @@ class Search(Groups):
         return ["split", r, *sides]
 
     def _know_solution(self, state: State, c: Condition) -> Tree:
-        """A `know` node with the equation of a symbol that follows from a known remainder; empty if no equation
-        follows."""
-        equation = state.known.solved(c)
-        if equation is None or state.known.holds(equation) is not True:
-            return []
-        node = ["know", encoded_on_path(equation, state)]
-        state.assume(equation)
-        return [node]
+        """The `know` nodes with the equation of a symbol that follows from a known remainder, or else of counts with
+        a quotient; empty if no equation follows."""
+        solved = state.known.solved(c)
+        nodes: Tree = []
+        for equation in (solved,) if solved is not None else quotient_equations(c, state):
+            if state.known.holds(state.known.normalised(equation)) is True:
+                nodes.append(["know", encoded_on_path(equation, state)])
+                state.assume(equation)
+        return nodes
 
     def _run(self, state: State, r: int, stop: Iteration | None) -> int:
         """Run a role until it waits, decides an unknown condition, or begins an iteration, and return the number of

@@ -227,13 +227,29 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
         for region in op.regions:
             counts, _ = _counts_without_trips(program, region)
             for count, n in counts.items():
-                test = op.condition.owner
+                test = _test(op.condition)
                 increments_once = region is op.then and n.value == 1 and count not in out
                 if isinstance(test, Cmp) and increments_once and not (within and _steady(test.a, body)):
                     out[count] = test
                 else:
                     repeated.add(count)
     return {count: test for count, test in out.items() if count not in repeated}
+
+
+def _test(condition: Value) -> Cmp | None:
+    """The comparison that decides a condition, or the only one by a remainder of the comparisons of which one has to
+    hold."""
+    op = condition.owner
+    if isinstance(op, Cmp) or op is None or isinstance(op, Region):
+        return op if isinstance(op, Cmp) else None
+    values = (
+        [op.condition, *(r.yielded[op.results.index(condition)] for r in op.regions)]
+        if isinstance(op, If)
+        else []
+    )
+    alternatives = [*op.operands] if isinstance(op, Binary) else values
+    tests = [test for v in alternatives if (test := _test(v)) is not None and by_remainder(test)]
+    return tests[0] if len(tests) == 1 else None
 
 
 @_cached
