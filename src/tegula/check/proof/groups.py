@@ -6,7 +6,7 @@ from typing import Any
 
 from tegula.check.proof.forms import Forms
 from tegula.check.proof.iteration import Iteration
-from tegula.check.proof.state import State
+from tegula.check.proof.state import Hoisted, State
 from tegula.check.proof.steps import (
     have_equal_rates,
     inner_bounds_change,
@@ -14,7 +14,7 @@ from tegula.check.proof.steps import (
     nested_loops,
     share_a_barrier,
 )
-from tegula.check.proof.terms import Condition
+from tegula.check.proof.terms import Condition, ge, inside, symbols
 
 
 class Groups(Forms):
@@ -91,3 +91,23 @@ class Groups(Forms):
     def _nested_loops(self, state: State, r: int) -> int:
         """The number of loops with events in the loop at whose head a role stands."""
         return nested_loops(self.program, state.roles[r].frames[-1].region)
+
+    def _hoist_undecided(self, state: State, group: list[int]) -> None:
+        """Raise Hoisted for an undecided minimum, maximum or choice of numbers of the launch in a loop condition: each
+        case is proved separately."""
+        for r in group:
+            c = self.machine.condition(state, r)
+            for a in sorted(inside(c)) if c is not None else ():
+                if (
+                    a.kind in ("min", "max", "ite")
+                    and not symbols(a.subterms)
+                    and all(map(of_launch, a.subterms))
+                ):
+                    order = a.subterms[0] if a.kind == "ite" else ge(a.subterms[0] - a.subterms[1])
+                    if state.known.holds(order) is None:
+                        raise Hoisted(order)
+
+
+def of_launch(c: Condition) -> bool:
+    """Whether a condition depends on parameters and shapes alone, not on array elements."""
+    return all(a.kind != "app" or a.subterms[0][0] != "array.load" for a in inside(c))

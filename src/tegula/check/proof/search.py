@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from tegula.check.proof.certificate import Certificate
-from tegula.check.proof.groups import Groups
+from tegula.check.proof.groups import Groups, of_launch
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration, leads_of, positions_in_loops
 from tegula.check.proof.known import OutOfWork, Work
@@ -403,7 +403,7 @@ class Search(Groups):
             len(frames) > 2
             and not frames[-1].iteration
             and not (self.is_trial or symbols(c))
-            and _of_launch(c)
+            and of_launch(c)
         ):
             if self.hoists:
                 raise Hoisted(c)
@@ -520,21 +520,6 @@ class Search(Groups):
         ascending = state.known.nonnegative(step - 1)
         return state.known.nonnegative(-remaining if ascending else remaining)
 
-    def _hoist_undecided(self, state: State, group: list[int]) -> None:
-        """Raise Hoisted for an undecided minimum, maximum or choice of numbers of the launch in a loop condition: each
-        case is proved separately."""
-        for r in group:
-            c = self.machine.condition(state, r)
-            for a in sorted(inside(c)) if c is not None else ():
-                if (
-                    a.kind in ("min", "max", "ite")
-                    and not symbols(a.subterms)
-                    and all(map(_of_launch, a.subterms))
-                ):
-                    order = a.subterms[0] if a.kind == "ite" else ge(a.subterms[0] - a.subterms[1])
-                    if state.known.holds(order) is None:
-                        raise Hoisted(order)
-
     def _requests_guards(self) -> bool:
         """Whether guards were requested that are not assumed yet, after enough work without them."""
         requested = any(guard not in self.guards for guard in self.machine.requested_guards)
@@ -590,7 +575,7 @@ class Search(Groups):
                 or any(label.classes[a][1] for a in own_symbols & label.classes.keys())
                 or c[0] != "ge"
                 or not symbols(c) <= own_symbols | set(label.symbols_before)
-                or not _of_launch(c)
+                or not of_launch(c)
             ):
                 continue
             slots = {a: label.classes[a][0] for a in own_symbols if a in label.classes}
@@ -800,8 +785,3 @@ class Search(Groups):
 
     def _end(self, state: State) -> Tree:
         return [["end"]]
-
-
-def _of_launch(c: Condition) -> bool:
-    """Whether a condition depends on parameters and shapes alone, not on array elements."""
-    return all(a.kind != "app" or a.subterms[0][0] != "array.load" for a in inside(c))
