@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tegula as tg
 from benchmarks import automatic_kernels, gpu_kernels, query_kernels, role_kernels
@@ -262,6 +262,44 @@ def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
     return make
 
 
+# Rows of benchmarks/gpu_dense.py -------------------------------------------------------------------------------------
+
+FUNCTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Cholesky": ("tile_cholesky", {"fill_mode": "lower", "info": False}),
+    "LU": ("tile_lu", {}),
+    "solve": ("tile_solve", {}),
+    "inverse": ("tile_inverse", {}),
+    "QR": ("tile_qr", {}),
+    "eigenvectors": ("tile_eigh", {"fill_mode": "lower"}),
+    "singular vectors": ("tile_svd", {}),
+}
+"""The functions of batches of square matrices, by the names of rows, with their constants."""
+
+
+class ArrayOnGpu(NamedTuple):
+    """The properties of an array on a GPU by which its kernel is chosen."""
+
+    shape: tuple[int, ...]
+    dtype: Any = tg.float32
+    device: str = "cuda:0"
+
+
+def batched_form(name: str, n: int) -> PreparedKernels:
+    """A function of matrices n x n of float32; `solve` has one right-hand side."""
+    function, constants = FUNCTIONS[name]
+    shapes = [(64, n, n), (64, n)] if name == "solve" else [(64, n, n)]
+    batched = tg.over_batches(function, [*map(ArrayOnGpu, shapes)], constants)
+    arrays = [tg.zeros(s) for s in shapes] + [tg.zeros(s, dtype=t) for s, t in batched.results]
+    return forward_form(batched.kernel, lambda: arrays, batched.dim, batched.block_dim)
+
+
+def rows_of_batches() -> Iterator[tuple[str, Callable[[], PreparedKernels]]]:
+    """Batched linear algebra."""
+    for name in FUNCTIONS:
+        for n in (16, 32):
+            yield f"{name} of {n} x {n}", partial(batched_form, name, n)
+
+
 # Points of benchmarks/sweep -------------------------------------------------------------------------------------------
 
 
@@ -297,6 +335,6 @@ def forms() -> dict[str, Callable[[], PreparedKernels]]:
     """All forms of the report by name, in order."""
     groups = (
         *(rows_of_memory, rows_of_matmuls, rows_of_the_library),
-        *(rows_of_automatic_schedules, rows_of_the_sweep, rows_of_queries),
+        *(rows_of_automatic_schedules, rows_of_batches, rows_of_the_sweep, rows_of_queries),
     )
     return {name: make for group in groups for name, make in group()}

@@ -108,9 +108,9 @@ def fill_multiprocessor(
 
     Memory-bound kernels gain from occupancy. The kernel is assembled at most once more, because ptxas takes as long as
     the rest of a compile: for the maximum number of CTAs that leaves a thread enough registers according to
-    `_is_enough`, if that is `MIN_GAIN` times as many as are resident now. Code that spills is reassembled for the current number, and
-    code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which costs few resident warps
-    because launches choose the number of warps of a CTA."""
+    `_is_enough`, if that is `MIN_GAIN` times as many as are resident now. Code that spills is reassembled for the
+    current number, and code of CTAs whose warps run separate blocks with `REGISTER_STEP` registers more, which costs
+    few resident warps because launches choose the number of warps of a CTA."""
     if cubin.is_ptx:
         return cubin
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
