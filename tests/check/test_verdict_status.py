@@ -94,7 +94,7 @@ def test_compiled_kernels_keep_their_certificates() -> None:
 def test_reports_state_premises_guards_and_determinism() -> None:
     """Each verdict states the premises, the guards, and whether results are deterministic."""
     verdict = checked("n", "1, n + 1")
-    assert all(p in verdict.report() for p in verdict.premises) and len(verdict.premises) == 5
+    assert all(p in verdict.report() for p in verdict.premises) and len(verdict.premises) == 6
     assert str(verdict.guards[0]) in verdict.report() and "results: deterministic" in verdict.report()
 
 

@@ -16,6 +16,7 @@ PREMISES = (
     "each loop of a role terminates, and no role waits for another block",
     "LLVM and ptxas preserve integer arithmetic, and the emitted order of memory accesses and barriers",
     "no barrier counts 2^31 - 4096 items or more, nor does a hand-written 32-bit counter of items",
+    "threads read no element of a tile_empty to which no thread has stored: what copies fill is checked",
 )
 """The premises of a proof; the guards of the certificate are further ones."""
 YES, NO, UNKNOWN = "deterministic", "not deterministic", "not determined"
