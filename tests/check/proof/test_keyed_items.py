@@ -177,3 +177,41 @@ def test_the_lead_of_a_role_over_its_accesses_decides_the_proof() -> None:
     """For its first items the role has released nothing; later it has released three items less than it has read."""
     assert outcome(lowered(kernel(LATE_RELEASES.format(item="k")))) == "proved"
     assert outcome(lowered(kernel(LATE_RELEASES.format(item="(k - 3)")))) != "proved"
+
+
+LAST_KEYS = """def given_back(x: tg.array2d[float], out: tg.array2d[float], n: int, keys: tg.array1d[int]):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("fetch", warps=1):
+        at = 0
+        for k in range(n):
+            if k == 0 or keys[k] != keys[k - 1]:
+                tg.mbarrier_wait(empty, at % S, (at // S & 1) ^ 1)
+                tg.mbarrier_expect_bytes(full, at % S, N * 4)
+                tg.tile_load_async(x, ring[at % S], (keys[k], 0), full, at % S)
+                at += 1
+    with tg.ws(1):
+        at = 0
+        for k in range(n):
+            if k == 0 or keys[k] != keys[k - 1]:
+                if at > 0:
+                    tg.fence_async()
+                    tg.mbarrier_arrive(empty, (at - 1) % S)
+                tg.mbarrier_wait(full, at % S, at // S & 1)
+                at += 1
+            tg.tile_store(out, ring[(at - 1) % S], offset=(k, 0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "proved"),
+    [
+        ("at > 0", "at > 0", True),
+        ("at > 0", "at > 1", False),  # the first key is never given back
+        ("if k == 0 or keys[k]", "if k == 1 or keys[k]", False),  # item 0 has no key
+        ("ring[(at - 1) % S], offset", "ring[at % S], offset", False),  # the stage of the next key
+    ],
+)
+def test_items_of_keys_are_given_back_by_their_number(old: str, new: str, proved: bool) -> None:
+    assert old in LAST_KEYS
+    assert (outcome(lowered(kernel(LAST_KEYS.replace(old, new)))) == "proved") is proved

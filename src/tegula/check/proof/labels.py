@@ -274,6 +274,12 @@ class Labels:
             if slot[0] == "value" and not period:
                 low, high = range_of_type(slot[3].type)
                 facts |= {("low", slot): ge(x - low), ("high", slot): ge(number(high) - x)}
+        rows_later = self._slots(later) if self.branched else {}
+        for symbol, (slot, _) in classes.items():
+            after_first = rows_later.get(slot) if slot in self.branched else None
+            if isinstance(after_first, Sum) and ((after_first - forms[slot][0][1]).value or 0) > 0:
+                # what the first iteration has incremented
+                facts["first", slot] = disjunction(ge(-count), ge(Sum({(symbol,): 1}) - after_first))
         ghosts = [slot for slot in forms if slot[0] != "value" and slot[0] != "content" and slot not in terms]
         if ghosts:
             raise Stuck("the progress of roles is unknown", self.machine.op(state, group[0]), group[0])

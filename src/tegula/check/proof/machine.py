@@ -62,6 +62,8 @@ class Machine:
         self.lags: dict[tuple[int, int, int], int | None] = {}
         self.item_shifts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.first_accesses: dict[tuple[Value, Engine], None] = {}
+        self.requires_items = True
+        """Whether accesses of items that a role may not have acquired are refused."""
         self.symbol_count = 0
         self.state = State([], Known())
         self.role = 0
@@ -274,7 +276,7 @@ class Machine:
                 return
             op = frame.region.ops[frame.at]
             if isinstance(op, For | While) and self.program.counts(op):
-                args = _carried(op)
+                args = op.arguments
                 initial = {a: self.value(v) for a, v in zip(args, op.initial, strict=True)}
                 if isinstance(op, For):
                     initial[op.index] = self.value(op.start)
@@ -379,7 +381,7 @@ class Machine:
         else:
             assert isinstance(op, For | While)
             role.frames.pop()
-            self._bind_results(role, op.results, [frame.values.get(a) for a in _carried(op)], _carried(op))
+            self._bind_results(role, op.results, [frame.values.get(a) for a in op.arguments], op.arguments)
 
     def _bind_results(
         self, role: Role, results: list[Value], values: list[Any], yielded: list[Value]
@@ -400,7 +402,7 @@ class Machine:
             self._bind_results(role, parent.results, values, op.values)
             return
         assert isinstance(parent, For | While)
-        args = _carried(parent)
+        args = parent.arguments
         arguments = dict(zip(args, values, strict=True))
         if isinstance(parent, For):
             step, i = self.value(parent.step), frame.values[parent.index]
@@ -503,7 +505,9 @@ class Machine:
             self._sync(role, e, op)
         elif isinstance(e, E.Issue):
             role.issued_matmuls += 1
-            in_registers = _register_operand(op) if isinstance(op, RegisterMma) else None
+            in_registers: Value | None = None
+            if isinstance(op, RegisterMma):
+                in_registers = op.b if isinstance(op.a.type, BufType) else op.a
             role.pending_matmuls.append(
                 (role.issued_matmuls, [self._slot_of(role, at) for at in e.operands], in_registers)
             )
@@ -633,8 +637,8 @@ class Machine:
         if known_shifts:
             self.item_shifts[key] = known_shifts
 
-    def _last_acquired_items(self, at: E.Bytes, engine: Engine) -> list[Sum]:
-        """The last items that an engine has acquired, one for each stage."""
+    def _last_acquired(self, at: E.Bytes, engine: Engine) -> Iterator[Sum]:
+        """The last item that an engine has acquired from each engine of another role."""
         ring = self.program.rings.get(at.buffer)
         if ring is None:
             name = at.buffer.name or "a buffer"
@@ -646,9 +650,12 @@ class Machine:
                     self.item_shift(at.buffer, row),
                 )
                 order = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.releaser))
-                last += 0 if next(order, engine) == row.releaser else ring.stages
-                return [last - k for k in range(ring.stages)]
-        return []
+                yield last + (0 if next(order, engine) == row.releaser else ring.stages)
+
+    def _last_acquired_items(self, at: E.Bytes, engine: Engine) -> list[Sum]:
+        """The last items that an engine has acquired, one for each stage."""
+        last = next(self._last_acquired(at, engine), None)
+        return [] if last is None else [last - k for k in range(self.program.rings[at.buffer].stages)]
 
     def _item_of_stage(self, at: E.Bytes, items: Sequence[Sum]) -> Sum | None:
         """The item of `items` that is in the accessed stage: preferably an item whose stage is the identical term, else
@@ -684,6 +691,10 @@ class Machine:
         item = self._item_of_stage(at, [*candidates, *self._last_acquired_items(at, engine)])
         if item is None:
             raise Stuck("the stage does not belong to an item that the role has waited for", None, self.role)
+        if self.requires_items and any(
+            not self.state.known.nonnegative(last - item) for last in self._last_acquired(at, engine)
+        ):
+            raise Stuck("the stage may still be in use", None, self.role)
         for row in ring.handovers_from(engine):
             self._raise_shift(at.buffer, row, role.arrived[row.barrier] - div(item, row.group))
         return n, item
@@ -777,16 +788,6 @@ class Machine:
             False,
             False,
         )
-
-
-def _carried(op: For | While) -> list[Value]:
-    """The arguments of a loop's body for the values that the loop carries."""
-    return op.arguments
-
-
-def _register_operand(op: RegisterMma) -> Value:
-    """The operand of a matmul that is in registers."""
-    return op.b if isinstance(op.a.type, BufType) else op.a
 
 
 def compared(pred: str, d: Sum) -> Condition:

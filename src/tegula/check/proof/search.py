@@ -532,7 +532,7 @@ class Search(Groups):
         if key in self.tried_heads:
             return
         self.tried_heads.add(key)
-        snapshot, self.is_trial = self._snapshot(), True
+        snapshot, self.is_trial, self.machine.requires_items = self._snapshot(), True, False
         try:
             self._iteration(
                 state.copy(),
@@ -543,7 +543,7 @@ class Search(Groups):
         except (Stuck, Hoisted, Mismatch):
             pass
         finally:
-            self.is_trial = False
+            self.is_trial, self.machine.requires_items = False, True
             item_shifts, first_accesses = self.machine.item_shifts, self.machine.first_accesses
             self._restore(snapshot)
             self.machine.item_shifts, self.machine.first_accesses = item_shifts, first_accesses
