@@ -46,6 +46,7 @@ def matrices(n: int, dtype: Any) -> np.ndarray:
         (17, np.float32),
         pytest.param(24, np.float64, marks=pytest.mark.slow(every=1)),
         pytest.param(33, np.float32, marks=pytest.mark.slow(every=1)),
+        pytest.param(33, np.float64, marks=pytest.mark.slow(every=1)),
     ],
 )
 def test_factors_with_rows_in_lanes_are_those_of_a_block_on_a_cpu(n: int, dtype: Any) -> None:
@@ -74,7 +75,7 @@ def inverses(n: int) -> Any:
     ("n", "dtype"),
     [
         (17, np.float32),
-        pytest.param(32, np.float64, marks=pytest.mark.slow(every=1)),
+        pytest.param(34, np.float64, marks=pytest.mark.slow(every=1)),
         pytest.param(33, np.float32, marks=pytest.mark.slow(every=1)),
     ],
 )

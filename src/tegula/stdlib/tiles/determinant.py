@@ -10,7 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lu import well_pivoted
-from tegula.stdlib.tiles.warps import threads_of_rows
+from tegula.stdlib.tiles.warps import threads_of_matrix
 
 N, ONE = Extent("N"), 1
 
@@ -39,7 +39,7 @@ def tile_determinant(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., ONE]:
     return tg.tile_full(shape=1, value=result)
 
 
-tile_determinant.threads(threads_of_rows)
+tile_determinant.threads(threads_of_matrix)
 
 
 @tile_determinant.vjp(keep=("a", "result"))

@@ -11,7 +11,7 @@ from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lu import well_pivoted
-from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes
+from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, PLACES, WARP, fits_lanes
 
 N = Extent("N")
 
@@ -37,7 +37,9 @@ def tile_inverse(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., N, N]:
     return tg.tile_solve(a, tg.where(rows == columns, type(a[0, 0])(1.0), type(a[0, 0])(0.0)))
 
 
-@tile_inverse.program(when=lambda N, group, Real, partial: fits_lanes(N, group, Real, partial))
+@tile_inverse.program(
+    when=lambda N, group, Real, partial: fits_lanes(N, group, Real, partial, MATRIX_REGISTERS)
+)
 def by_one_warp(a):
     if tg._on_gpu():
         return tg._tile_inverse_in_lanes(a)

@@ -10,7 +10,7 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.warps import PLACES, WARP, fits_lanes, fits_warp
+from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, PLACES, WARP, fits_lanes, fits_warp
 from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
@@ -85,7 +85,7 @@ def _tile_lu_of_rows(a: Tile[Real, N, M]) -> tuple[Tile[Real, N, M], Tile[int32,
 
 
 @tile_lu.program(
-    when=lambda N, group, Real, partial: N != WARP and fits_lanes(N, group, Real, partial),
+    when=lambda N, group, Real, partial: N != WARP and fits_lanes(N, group, Real, partial, MATRIX_REGISTERS),
 )
 def in_lanes(a):
     if tg._on_gpu():

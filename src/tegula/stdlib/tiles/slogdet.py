@@ -10,7 +10,7 @@ from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lu import well_pivoted
-from tegula.stdlib.tiles.warps import threads_of_rows
+from tegula.stdlib.tiles.warps import threads_of_matrix
 
 N, ONE = Extent("N"), 1
 
@@ -42,7 +42,7 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
     return tg.tile_full(shape=1, value=sign), tg.tile_full(shape=1, value=log)
 
 
-tile_slogdet.threads(threads_of_rows)
+tile_slogdet.threads(threads_of_matrix)
 
 
 @tile_slogdet.vjp(keep="a")
