@@ -277,10 +277,10 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
         for s in tg.unrolled(slots):
             for c in tg.unrolled(n):
                 row[s, c] = a[tg.min(lane + s * WARP, n - 1), c]
+        # As a tile, the rows are read before the memory of eliminated columns is allocated, which can be that of a.
+        row = tg.tile_local(tg.tile_from_local(row, (WARP, 1), (slots * WARP, n)), (WARP, 1))
     zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
     none = type(tg._tile_magnitude_bits(zero))(0)
-    eliminated = tg.tile_empty(shape=(n, slots * WARP), dtype=type(zero), storage="shared")
-    order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
     free, step_of_row, row_of_step = (
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
@@ -293,6 +293,8 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
     )
     for s in tg.unrolled(slots):
         free[s], step_of_row[s] = tg.where(lane + s * WARP < n, 1, 0), lane + s * WARP
+    eliminated = tg.tile_empty(shape=(n, slots * WARP), dtype=type(zero), storage="shared")
+    order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
     for first in tg.static(range(0, n, STEPS)):
         for step in tg._rolled(tg.static(min(STEPS, n - first))):
             k = tg.static(first) + step
