@@ -92,6 +92,12 @@ def test_the_nearest_box_is_found_next_to_huge_and_infinite_boxes(leaf_size: int
     assert near.tolist() == np.linalg.norm(gap, axis=2).argmin(axis=1).tolist()
 
 
+def test_points_with_an_infinite_coordinate_have_no_nearest_box() -> None:
+    low, high = [[-INF, -INF, -INF], [0, 0, 0]], [[INF, -1, INF], [1, 1, 1]]
+    _, _, near = results_of_boxes(low, high, [[0.5, 0, INF], [-INF, 0, 0], [0.5, 0, 9]], np.ones((3, 3)), 1.0)
+    assert near.tolist() == [-1, -1, 0]
+
+
 def test_equal_points_are_found_at_their_place() -> None:
     point = np.full((3, 3), 2.5)
     _, in_ball, near = results_of_boxes(point, point, point[:1], np.ones((1, 3)), 0.0)

@@ -125,8 +125,9 @@ def _near_children(query: SPHERE_QUERY, node: uint64):
 def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST):
     """The nearest item or face after the last one, in the lexicographic order of distance and index."""
     nearest = NEAREST(-1, 0.0, 0)
-    finite_sum = point[0] + point[1] + point[2]
-    if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and finite_sum == finite_sum:
+    # The products with 0 are NaN for infinite numbers and NaN.
+    is_finite = tg.dot(point, tg.vec3(0.0)) == 0.0
+    if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and is_finite:
         slack = tg._box_margin(mesh.nodes, point)
         moderate = tg._is_moderate(slack)
         has_faces = mesh.triangles != tg.uint64(0)
@@ -189,7 +190,7 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
 
     Parameters:
         id: the BVH, or its id.
-        point: a vec3; a point with a NaN has no nearest item.
+        point: a vec3; a point with a NaN or an infinite coordinate has no nearest item.
         max_dist: a float32; only boxes that are closer are considered.
     Returns:
         an int32, the index of the item, or -1 if there is no such item.
@@ -204,7 +205,7 @@ def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
 
     Parameters:
         id: the BVH or mesh, or its id.
-        point: a vec3; a point with a NaN has no nearest item.
+        point: a vec3; a point with a NaN or an infinite coordinate has no nearest item.
         k: the number of results, a constant int.
         max_dist: a float32; only items and faces that are closer are considered.
     Returns:
