@@ -16,6 +16,7 @@ from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
 from tegula.codegen.divergent import divergent
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
+from tegula.codegen.frequencies import rare_regions
 from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
 from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
 from tegula.codegen.lane_address import thread_index
@@ -179,7 +180,7 @@ class _KernelLowering:
                 s.arrays[param] = s.arrays[scalar_param]
             else:
                 s.scalars[param] = s.scalars[scalar_param]
-        s.kernel, s.users = kernel, uses(kernel.body)
+        s.kernel, s.users, s.rare = kernel, uses(kernel.body), rare_regions(s, kernel.body)
         with self.code.loop("%first", "%end", str(lanes)) as loop:
             s.block, s.present = loop.index, str(s.block_dim)
             self.region(kernel.body)
@@ -237,6 +238,7 @@ class _KernelLowering:
 
     def op(self, op: Op) -> None:
         self.s.loc = op.loc
+        self.s.is_rare = op.parent in self.s.rare
         self.s.scratch.line_locations.append((len(self.code.lines), op.loc))
         if isinstance(op, TileLoad | TileStore | TileAtomic) and (
             op.aligned or (self.s.debug and not op.bounds_check)

@@ -70,10 +70,11 @@ def max_trips(s: State, loop: For) -> int:
 
 def _work(s: State, region: Region) -> int:
     """The approximate number of operations of a region, at least 1."""
-    return max(1, sum(_work_of(s, op) for op in region.ops))
+    return max(1, sum(work_of(s, op) for op in region.ops))
 
 
-def _work_of(s: State, op: Op) -> int:
+def work_of(s: State, op: Op) -> int:
+    """The approximate number of operations of an op, 0 for constants."""
     if isinstance(op, Yield | S.Const):
         return 0
     if isinstance(op, For):

@@ -15,6 +15,9 @@ from tegula.ops.tile import TileBroadcast, TileEmpty, TileFull, TileLoad, TileMa
 from tegula.types import ElementType, TileType, components, scalar_of
 
 MAX_UNROLLED = 16
+LOOP_LENGTH, TYPICAL_LENGTH = 56, 12
+"""The number of instructions that take LLVM as long as a loop does, and those of a typical body of a loop."""
+
 Body = Callable[[list[str], int], None]
 """Emits the code for several adjacent elements, given the index of the first element and the number of elements."""
 
@@ -33,6 +36,15 @@ def tree(s: State, value: Value) -> Iterator[Value]:
 def fused(s: State, value: Value) -> Op | None:
     """The op of a tile that is computed inside its consumer; None for a tile in memory."""
     return None if value in s.tiles else s.inline.get(value)
+
+
+def length_of(s: State, value: Value) -> int:
+    """The approximate number of instructions that compute and store a vector of a tile's elements."""
+    length = 2
+    for v in tree(s, value):
+        op = fused(s, v)
+        length += len(op.function.ops) - 1 if isinstance(op, TileMap) else 2
+    return length
 
 
 def width_for(
@@ -77,14 +89,17 @@ def sweep(
     body: Body,
     rare: bool = False,
     merged: Set[int] = frozenset(),
+    length: int = TYPICAL_LENGTH,
 ) -> None:
     """Emit `body(index, width)` for all elements in row-major order, in loops, or unrolled if the elements are few.
     `rare`: whether the code runs rarely, and is not unrolled; `merged`: the dimensions that share a loop with the next
     one (`merged_dimensions`), in which the coordinate of the first is 0 and the coordinate of the next exceeds its
-    extent."""
+    extent; `length`: the approximate number of instructions of the body."""
     full, remainder = _pieces(shape[-1], width)
     max_unrolled = MAX_UNROLLED if s.vectorised.kernel is not s.kernel else MAX_UNROLLED // 2
-    is_unrolled = math.prod(shape[:-1]) * (full + len(remainder)) <= max_unrolled and not rare
+    copies = math.prod(shape[:-1]) * (full + len(remainder))
+    is_shorter_rolled = s.is_rare and (copies - 1) * length > LOOP_LENGTH
+    is_unrolled = copies <= max_unrolled and not rare and not is_shorter_rolled
     max_straight = 1 if rare else 8
     if is_unrolled:
         for coordinates in product(*map(range, shape[:-1])):
@@ -102,10 +117,11 @@ def sweep_slice(
     merged: Set[int],
     dim: int,
     at: str,
+    length: int,
 ) -> None:
     """A sweep over a tile, or over the elements with coordinate `at` in dimension `dim` if this is not -1."""
     if dim < 0:
-        sweep(s, shape, width, body, rare, merged=merged)
+        sweep(s, shape, width, body, rare, merged=merged, length=length)
         return
     rest = tuple(1 if d == dim else n for d, n in enumerate(shape))
     sweep(s, rest, width, lambda i, w: body([*i[:dim], at, *i[dim + 1 :]], w), rare)

@@ -21,7 +21,7 @@ from tegula.codegen.elements import (
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayDescriptor, View
-from tegula.codegen.sweep import guarded, merged_dimensions, sweep, sweep_slice, width_for
+from tegula.codegen.sweep import guarded, length_of, merged_dimensions, sweep, sweep_slice, width_for
 from tegula.codegen.text import constant, register_type, vector_of
 from tegula.codegen.transposes import load_transposed, store_transposed, transposed_copy, transposes
 from tegula.codegen.unswitch import unswitched
@@ -83,7 +83,7 @@ def materialise(s: State, value: Value, destination: View | None = None) -> View
         merged = merged_dimensions(s, value, view)
 
         def emit_slice(dim: int, at: str) -> None:
-            sweep_slice(s, t.shape, width, body, masked, merged, dim, at)
+            sweep_slice(s, t.shape, width, body, masked, merged, dim, at, length_of(s, value))
 
         unswitched(s, value, view, emit_slice)
 
