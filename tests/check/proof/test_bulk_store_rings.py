@@ -135,6 +135,23 @@ ALONE = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                 tg.tile_load_async(x, ring[s], (k + S - 1, 0), full, s)
         tg.store_wait(read=True)
 """
+ELECTED = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    rows = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    all_warps = tg.named_barrier(warps=4)
+    with tg.ws(0):
+        for k in range(n):
+            if tg.elect():
+                tg.store_wait(pending=S - 1, read=True)
+            tg.named_barrier_sync(all_warps)
+            rows[k % S] = tg.tile_load(x, shape=(1, N), offset=(k, 0)) * 2.0
+            tg.fence_async()
+            tg.named_barrier_sync(all_warps)
+            if tg.elect():
+                tg.tile_store_async(out, rows[k % S], (k, 0))
+                tg.store_commit()
+        if tg.elect():
+            tg.store_wait(read=True)
+"""
 RIGHT = {
     "counter": COUNTER,
     "late waits": LATE_WAITS,
@@ -142,6 +159,7 @@ RIGHT = {
     "after a ring": AFTER_A_RING,
     "turns": TURNS,
     "alone": ALONE,
+    "elected": ELECTED,
 }
 WRONG = {
     "one group too many in flight": ("counter", "pending=S - 1", "pending=S"),
@@ -154,6 +172,7 @@ WRONG = {
     "the turn does not change": ("turns", "turn = 1 - turn", "turn = 1 - (1 - turn)"),
     "a copy overwrites what a store still reads": ("alone", "pending=1", "pending=2"),
     "a copy into the stage that is stored": ("alone", "s = (k + S - 1) % S", "s = (k + S) % S"),
+    "one elected group too many in flight": ("elected", "pending=S - 1", "pending=S"),
     "the next tile overwrites": ("after a ring", "pending=1", "pending=2"),
 }
 

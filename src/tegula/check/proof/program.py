@@ -83,7 +83,7 @@ class Program(Scheduled):
         self.writers: dict[int, set[Engine]] = {}
         for v, rows in self.accesses.items():
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
-            if copied or len({r for r, *_ in rows}) > 1 or self._filling_roles(v, rows, self.order):
+            if copied or len({r for r, *_ in rows}) > 1:
                 self._ring(v, rows, self.order)
         self.units = [1] * len(self.barriers)
         """By barrier, the length of an item in the unit in which lags are counted."""
