@@ -12,6 +12,7 @@ from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
 from tegula.stdlib.tiles.lu import SCALE, SMALL, is_padded, well_pivoted
+from tegula.stdlib.tiles.lu import STEPS as STEPS_OF_SEVERAL_ROWS
 from tegula.stdlib.tiles.warps import (
     PLACES,
     REGISTERS,
@@ -260,8 +261,8 @@ def by_factors(a, z):
 def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
     """As `_tile_solve_with_free_rows`, with rows i, i + 32, .. in lane i, for matrices whose unrolled steps would be
     larger than the instruction cache. In each step of the elimination rows move by one register, so that the column of
-    the step is in the first register, and STEPS steps share their code. Eliminated columns are in shared memory, each
-    in the order of lanes, from where the substitutions read them."""
+    the step is in the first register, and STEPS_OF_SEVERAL_ROWS steps share their code. Eliminated columns are in
+    shared memory, each in the order of lanes, from where the substitutions read them."""
     n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
     slots = tg.static(-(-n // WARP))
     chunk, chunks = tg.static(min(columns, WARP)), tg.static(-(-columns // WARP))
@@ -295,8 +296,8 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
         free[s], step_of_row[s] = tg.where(lane + s * WARP < n, 1, 0), lane + s * WARP
     eliminated = tg.tile_empty(shape=(n, slots * WARP), dtype=type(zero), storage="shared")
     order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
-    for first in tg.static(range(0, n, STEPS)):
-        for step in tg._rolled(tg.static(min(STEPS, n - first))):
+    for first in tg.static(range(0, n, STEPS_OF_SEVERAL_ROWS)):
+        for step in tg._rolled(tg.static(min(STEPS_OF_SEVERAL_ROWS, n - first))):
             k = tg.static(first) + step
             largest = none
             for s in tg.unrolled(slots):
