@@ -130,6 +130,13 @@ RIGHT = {
     "while": ("", PLAIN, "k = int(0)\nwhile k < n:\n    BODY\n    k += 1", FETCH),
     "no wait for the first items": ("", PLAIN, PLAIN, FETCH_WITHOUT_FIRST_WAITS),
     "nested": (SIZES, "for k in range(n * m):\n    BODY", NESTED, FETCH),
+    "nested, of any size": ("assert n >= 0 and m >= 0", NESTED, NESTED, FETCH),
+    "nested, of any size, and counted": (
+        "assert n >= 0 and m >= 0",
+        NESTED,
+        "k = int(0)\nfor i in range(n):\n    for j in range(m):\n        BODY\n        k += 1",
+        FETCH,
+    ),
     "a condition on data": ("", CONDITION, CONDITION, FETCH),
     "a condition on data, and no wait for the first items": (
         "",
@@ -191,6 +198,12 @@ WRONG = {
         FETCH,
     ),
     "nested, one less": (SIZES, "for k in range(n * m - 1):\n    BODY", NESTED, FETCH),
+    "nested, of another width": (
+        "assert n >= 0 and m >= 0",
+        NESTED,
+        NESTED.replace("i * m", "i * (m - 1)"),
+        FETCH,
+    ),
     "nested, not rectangular": (
         SIZES,
         "for k in range(n * m):\n    BODY",

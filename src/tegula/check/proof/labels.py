@@ -309,8 +309,6 @@ class Labels:
                 known.assume(c)
         for role in label.state.roles:
             for p in {*role.arrived.values(), *role.waited.values()}:
-                if any(len(m) > 1 for m in p.coefficients):
-                    continue
                 label.state.known.assume(ge(number(MAX_ITEMS) - p))
         for key, c in self._strip_facts(label, forms).items():
             if key not in refused and c is not True and c not in label.facts.values():

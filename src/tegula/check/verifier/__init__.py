@@ -72,8 +72,9 @@ class Verifier(Obligations):
             for p in {
                 p for role in self.state.roles for ps in (role.arrived, role.waited) for p in ps.values()
             }:
-                if all(len(m) <= 1 for m, _ in p):  # a premise: no barrier counts more items
-                    facts.assume(at_least(plus(number(MAX_ITEMS), p, -1)))
+                facts.assume(
+                    at_least(plus(number(MAX_ITEMS), p, -1))
+                )  # a premise: no barrier counts more items
             self._replay(label["tree"], False)
 
     def _assume_guard(self, kind: str, v: Any) -> None:
