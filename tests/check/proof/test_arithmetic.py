@@ -506,3 +506,33 @@ def evaluated_by_ops(value: Any, values: dict[int, Any], kernel: Any) -> int:
         return known[v]
 
     return int(of(value)[0])
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+@pytest.mark.parametrize("low", [0, 7, None])
+def test_the_next_stage_is_known_where_bounds_determine_the_quotient(
+    arithmetic: Any, low: int | None
+) -> None:
+    """The next stage by a comparison is the next remainder, in one phase of a ring of 6 stages as in any."""
+    a = arithmetic()
+    x = a.symbol("x")
+    if low is not None:
+        a.assume(a.at_least(a.plus(x, a.number(-low))))
+        a.assume(a.at_least(a.plus(a.number(low + 3), x, -1)))
+    stage = a.mod(x, 6)
+    chosen = a.choose(a.at_least(a.plus(a.number(4), stage, -1)), a.plus(stage, a.number(1)), a.number(0))
+    assert a.decide(a.is_zero(a.plus(chosen, a.mod(a.plus(x, a.number(1)), 6), -1))) is True
+
+
+@pytest.mark.parametrize("arithmetic", [Prover, Verifier])
+def test_remainders_are_dividends_without_multiples(arithmetic: Any) -> None:
+    """From x mod 6 > y >= 0 follows that y is less than x, if x is not negative, and less than 6."""
+    a = arithmetic()
+    x, y = a.symbol("x"), a.symbol("y")
+    a.assume(a.at_least(x))
+    a.assume(a.at_least(y))
+    a.assume(a.at_least(a.plus(a.plus(a.mod(x, 6), y, -1), a.number(-1))))
+    rest = a.plus(x, a.div(x, 6), -6)
+    assert a.decide(a.at_least(a.plus(a.plus(rest, y, -1), a.number(-1)))) is True
+    assert a.decide(a.is_zero(a.div(y, 5))) is True
+    assert a.decide(a.is_zero(a.div(y, 4))) is None

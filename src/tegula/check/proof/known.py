@@ -508,7 +508,8 @@ class Known:
             return False
         if not residues:
             return None
-        simpler = self._resolve_quotients(c)
+        chooses = any(a.kind == "ite" for a in inside(c))  # residues decide choices of remainders
+        simpler = c if chooses else self._resolve_quotients(c)
         return self._for_each_residue(c) if simpler == c else self._decide(simpler, True)
 
     def _resolve_quotients(self, c: Condition) -> Condition:

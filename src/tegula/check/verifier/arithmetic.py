@@ -671,7 +671,8 @@ class Facts:
             return True  # p >= -1 is known, and p = -1 is excluded
         if not residues:
             return None
-        simpler = self._resolve_quotients(c)
+        chooses = any(self.atoms.keys[a][0] == "ite" for a in self.atoms.atoms_in(c))
+        simpler = c if chooses else self._resolve_quotients(c)
         return self._decide_by_residues(c) if simpler == c else self.decide(simpler)
 
     def _resolve_quotients(self, c: Cond) -> Cond:
