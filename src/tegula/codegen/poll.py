@@ -70,7 +70,10 @@ def max_trips(s: State, loop: For) -> int:
 
 def _work(s: State, region: Region) -> int:
     """The approximate number of operations of a region, at least 1."""
-    return max(1, sum(work_of(s, op) for op in region.ops))
+    work = s.work.get(region)
+    if work is None:
+        work = s.work[region] = max(1, sum(work_of(s, op) for op in region.ops))
+    return work
 
 
 def work_of(s: State, op: Op) -> int:

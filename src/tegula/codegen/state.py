@@ -60,7 +60,8 @@ class State:
     whose body computes several blocks at once, if any. `assumed`: conditions, as tiles, with known values at the
     current point. `role`: the role that is being lowered, if any.
 
-    `rare`: the regions whose code is compiled for length, and `is_rare`: whether the current op is in such a region.
+    `rare`: the regions whose code is compiled for length; `is_rare`: whether the current op is in such a region;
+    `work`: the estimated operations of regions.
     `named_barriers`: named barriers of roles. `destinations`: memory offered for tiles about to be computed.
     `unaliased`: tiles whose memory no other value aliases. `origins`: for a register with an address, the registers
     with addresses that may be equal. `copies`: loops that copy a tile for the next iteration. `functions`: the text of
@@ -110,6 +111,7 @@ class State:
     assumed: dict[Value, bool] = field(default_factory=dict)
     rare: frozenset[Region] = frozenset()
     is_rare: bool = False
+    work: dict[Region, int] = field(default_factory=dict)
     vectorised: VectorisedKernel = field(default_factory=VectorisedKernel)
     role: LoweredRole | None = None
     dims: list[str] = field(default_factory=list)
