@@ -152,6 +152,29 @@ ELECTED = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
         if tg.elect():
             tg.store_wait(read=True)
 """
+DRAINED = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    assert n >= 0
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
+    with tg.role("fetch", warps=1):
+        for k in range(n):
+            tg.mbarrier_wait(empty, k % S, k // S + 1)
+            tg.mbarrier_expect_bytes(full, k % S, N * 4)
+            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+        for k in range(n, n + S):
+            tg.mbarrier_wait(empty, k % S, k // S + 1)
+    with tg.role("write", warps=1):
+        for k in range(n):
+            tg.mbarrier_wait(full, k % S, k // S)
+            tg.tile_store_async(out, ring[k % S], (k, 0))
+            tg.store_commit()
+            tg.store_wait(pending=S - 1, read=True)
+            if k >= S - 1:
+                tg.mbarrier_arrive(empty, (k - (S - 1)) % S)
+        tg.store_wait(read=True)
+        for k in range(tg.max(n - (S - 1), 0), n):
+            tg.mbarrier_arrive(empty, k % S)
+"""
 RIGHT = {
     "counter": COUNTER,
     "late waits": LATE_WAITS,
@@ -160,6 +183,7 @@ RIGHT = {
     "turns": TURNS,
     "alone": ALONE,
     "elected": ELECTED,
+    "drained": DRAINED,
 }
 WRONG = {
     "one group too many in flight": ("counter", "pending=S - 1", "pending=S"),
@@ -173,6 +197,16 @@ WRONG = {
     "a copy overwrites what a store still reads": ("alone", "pending=1", "pending=2"),
     "a copy into the stage that is stored": ("alone", "s = (k + S - 1) % S", "s = (k + S) % S"),
     "one elected group too many in flight": ("elected", "pending=S - 1", "pending=S"),
+    "stages are given back before the stores have read them": (
+        "drained",
+        "        tg.store_wait(read=True)\n        for k",
+        "        for k",
+    ),
+    "one stage is not given back": (
+        "drained",
+        "range(tg.max(n - (S - 1), 0), n)",
+        "range(tg.max(n - (S - 2), 0), n)",
+    ),
     "the next tile overwrites": ("after a ring", "pending=1", "pending=2"),
 }
 

@@ -333,11 +333,11 @@ class Search(Groups):
         if known is False or not isinstance(op, For):
             return known is False or compares(op)
         self.machine.state, self.machine.role = state, r
-        ends = [self.machine.value(v) for v in (op.start, op.stop, op.step)]
-        numbers = [x.value if x is not None else None for x in ends]
-        if None in numbers or not numbers[2]:
+        start, stop, step = (self.machine.value(v) for v in op.bounds)
+        if not isinstance(start, Sum) or not isinstance(stop, Sum) or not isinstance(step, Sum):
             return False
-        return len(range(*numbers)) <= UNROLLED  # type: ignore[arg-type]
+        distance = (stop - start).value
+        return distance is not None and bool(step.value) and len(range(0, distance, step.value)) <= UNROLLED
 
     def _loops(self, state: State, stop: Iteration | None, leaf: Leaf) -> Tree:
         """The proof tree of roles at loop heads: the first group of these roles for which an invariant is proved, at
