@@ -459,7 +459,8 @@ class Facts:
                 rest = plus(division[0], times(division[1], (((a,), 1),)), -1)
                 self.add(rest)
                 self.add(plus(plus(division[1], number(-1)), rest, -1))
-        self.add(self._without_remainders(p))
+        if (expanded := self._without_remainders(p)) is not p:
+            self.add(expanded)
         for a, c in reversed(linear) if zero else ():
             rest = plus((((a,), c),), p, -1)
             if (
