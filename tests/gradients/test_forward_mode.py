@@ -20,9 +20,9 @@ from tegula.kernels.shapes import Tile
 from tegula.ops.scalar import Sqrt
 from tegula.runtime.library import library
 
-COMPOSITE_FUNCTIONS = ("_eig3", "_floor", "_svd2", "_svd3", "closest_point_edge_edge")
-"""Functions with several results; tests/stdlib/test_small_matrices.py and test_noise.py compare their derivatives with
-differences."""
+COMPOSITE_FUNCTIONS = ("_binary_scale", "_eig3", "_floor", "_svd2", "_svd3", "closest_point_edge_edge")
+"""Functions with several results, and powers of two by which geometry is scaled; tests/stdlib/test_small_matrices.py,
+test_noise.py and tests/spatial/test_gradients.py compare their derivatives with differences."""
 FLOAT64_TOLERANCE, FLOAT32_TOLERANCE = 1e-14, 1e-7
 """The tolerances of the identity in float64 and float32, relative to the sum of the magnitudes of its terms."""
 

@@ -10,6 +10,9 @@ import pytest
 import tegula as tg
 from spatial.meshes import mesh_of, sphere, vectors
 
+pytestmark = pytest.mark.cpu
+"""Texts of messages name the device."""
+
 POINTS = vectors(np.random.default_rng(0).random((9, 3)))
 INDICES = tg.array([0, 1, 2], dtype=int)
 
