@@ -1083,7 +1083,7 @@ def bvh_query_nearest(id: Any, point: Any, max_dist: Any = inf) -> Any:
 
     Parameters:
         id: the BVH, or its id.
-        point: a vec3; a point with a NaN has no nearest item.
+        point: a vec3; a point with a NaN or an infinite coordinate has no nearest item.
         max_dist: a float32; only boxes that are closer are considered.
     Returns:
         an int32, the index of the item, or -1 if there is no such item.
@@ -6172,7 +6172,7 @@ def tile_nearest(id: Any, point: Any, k: Any, max_dist: Any = inf) -> Any:
 
     Parameters:
         id: the BVH or mesh, or its id.
-        point: a vec3; a point with a NaN has no nearest item.
+        point: a vec3; a point with a NaN or an infinite coordinate has no nearest item.
         k: the number of results, a constant int.
         max_dist: a float32; only items and faces that are closer are considered.
     Returns:

@@ -233,12 +233,12 @@ def changing_steps(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float
     tg.tile_store(C, sum, offset=(i * 64, j * 64))
 
 
-def test_a_step_that_changes_keeps_one_role_and_all_its_checks() -> None:
+def test_a_step_that_changes_gets_roles() -> None:
+    """The host computes the last step, which bounds the others."""
     launch = Launch(changing_steps, with_numbers(gemm(64, 64, 256, out=float), 3), (1, 1))
-    before = [op.NAME for op in prepared(launch).walk()]
-    kernel, schedule = rewritten(launch)
-    assert "does not follow from the arguments of the launch alone" in schedule.reason
-    assert [op.NAME for op in kernel.walk()] == before
+    kernel, schedule = rewritten(launch, Choice(persistent=False))
+    assert schedule.plan is not None, schedule.reason
+    assert_equal_results(interpreted(kernel, launch), results_without_roles(launch), exact=True)
 
 
 def test_nested_loops_with_steps_of_the_launch_name_the_missing_fact() -> None:

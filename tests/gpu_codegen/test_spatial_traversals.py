@@ -57,7 +57,7 @@ def test_mesh_queries_keep_their_state_in_registers() -> None:
     v, mesh = tg.zeros(64, dtype=tg.vec3), mesh_of(*sphere(1))
     for kernel, args, max_registers, stack_accesses in (
         (ray_distances, (mesh, v, v, tg.zeros(64)), 64, 1),
-        (closest_points, (mesh, v, tg.zeros(64)), 48, 0),
+        (closest_points, (mesh, v, tg.zeros(64)), 58, 0),
     ):
         text, cubin = compile_query(kernel, *args)
         assert cubin.registers <= max_registers and cubin.spill_bytes == 0

@@ -32,12 +32,6 @@ if 9 <= llvm.llvm_version_info[0] <= 22:
 if 17 <= llvm.llvm_version_info[0] <= 22:
     llvm.set_option("tegula", "-cgpp-huge-func=0")
 
-# Straight-line strength reduction, which LLVM runs for GPUs alone, takes up to a quarter of the time of code generation
-# for code with many loops. ptxas computes common parts of addresses once anyway: kernels are as fast without this pass,
-# see docs/design/065-times-of-first-calls.md.
-if llvm.llvm_version_info[0] == 22:
-    llvm.set_option("tegula", "-opt-disable=slsr")
-
 _MEMORY_INTRINSICS = tuple(f"llvm.{name}." for name in sorted(NAMES))
 
 

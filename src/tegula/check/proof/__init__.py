@@ -3,6 +3,7 @@ certificate. Only a certificate that `check.verifier` has replayed counts as a p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tegula.check.proof.certificate import Certificate
@@ -16,13 +17,24 @@ from tegula.ir import Kernel
 
 def prove(kernel: Kernel, compilation: Any) -> Certificate:
     """A certificate for a kernel as it is emitted; raises Stuck if no proof is found."""
+    failures: list[Stuck] = []
+    for program in _programs(kernel, compilation):
+        try:
+            return _certificate(program)
+        except Stuck as e:
+            failures.append(e)
+    raise failures[0]
+
+
+def _programs(kernel: Kernel, compilation: Any) -> Iterator[Program]:
+    """The views of a kernel in which a proof is looked for, one after another: in the second one, barriers hand over
+    groups of stages; in the third one, memory of one role is no ring."""
     program = Program(kernel, compilation)
-    try:
-        return _certificate(program)
-    except Stuck:
-        if not program.hand_over_groups():
-            raise
-        return _certificate(program)
+    yield program
+    if program.hand_over_groups():
+        yield program
+    if program.has_rings_of_one_role:
+        yield Program(kernel, compilation, rings_of_one_role=False)
 
 
 def _certificate(program: Program) -> Certificate:

@@ -74,17 +74,22 @@ class Hint:
 class Program(Scheduled):
     """A kernel's roles, barriers and rings, by number."""
 
-    def __init__(self, kernel: Kernel, compilation: Any) -> None:
+    def __init__(self, kernel: Kernel, compilation: Any, rings_of_one_role: bool = True) -> None:
+        """`rings_of_one_role`: whether memory is a ring that a role hands over to itself, at a barrier where it arrives
+        and waits."""
         super().__init__(kernel, compilation)
         self.region_number = {r: k for k, r in enumerate(self.regions)}
         self.counted: dict[Op, list[tuple[str, int]]] = {}
         """The counts that each op increases: ("arrived" or "waited", barrier)."""
         self.rings: dict[Value, RingUse] = {}
+        self.has_rings_of_one_role = False
         self.writers: dict[int, set[Engine]] = {}
         for v, rows in self.accesses.items():
             copied = any(writes and asynchronous for _, writes, asynchronous, _ in rows)
-            if copied or len({r for r, *_ in rows}) > 1:
+            is_shared = copied or len({r for r, *_ in rows}) > 1
+            if is_shared or (rings_of_one_role and self._filling_roles(v, rows, self.order)):
                 self._ring(v, rows, self.order)
+                self.has_rings_of_one_role |= not is_shared
         self.units = [1] * len(self.barriers)
         """By barrier, the length of an item in the unit in which lags are counted."""
         self.overlapping = self._overlapping()

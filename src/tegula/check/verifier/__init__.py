@@ -69,12 +69,9 @@ class Verifier(Obligations):
                 facts.assume(self.read(c, bound))
             roles = [self._role(row, bound) for row in label["roles"]]
             self.state = State(roles, facts, bound, self._contents(label, bound))
-            for p in {
-                p for role in self.state.roles for ps in (role.arrived, role.waited) for p in ps.values()
-            }:
-                facts.assume(
-                    at_least(plus(number(MAX_ITEMS), p, -1))
-                )  # a premise: no barrier counts more items
+            items = {p for role in roles for ps in (role.arrived, role.waited) for p in ps.values()}
+            for p in items:  # a premise: no barrier counts more items
+                facts.assume(at_least(plus(number(MAX_ITEMS), p, -1)))
             self._replay(label["tree"], False)
 
     def _assume_guard(self, kind: str, v: Any) -> None:
