@@ -89,23 +89,6 @@ def test_mathematical_intrinsics_become_ptx_instructions(name: str, instruction:
     assert instruction in compile_ptx(MATHEMATICS.format(name=name, type="float", flag=flag), "sm_90a")
 
 
-def test_common_parts_of_addresses_are_left_to_ptxas() -> None:
-    text = """
-define ptx_kernel void @k(ptr addrspace(1) %p, i64 %row, i64 %stride) {
-  %next = add i64 %row, 7
-  %first = mul i64 %row, %stride
-  %second = mul i64 %next, %stride
-  %a = getelementptr i32, ptr addrspace(1) %p, i64 %first
-  %b = getelementptr i32, ptr addrspace(1) %p, i64 %second
-  store volatile i32 1, ptr addrspace(1) %a
-  store volatile i32 2, ptr addrspace(1) %b
-  ret void
-}
-"""
-    code = compile_ptx(text, "sm_90a")
-    assert code.count("mul.lo") == 2 and "mad" not in code
-
-
 def test_cpu_kernels_initialise_no_gpu_target() -> None:
     code = """
 from tegula.backend.llvm import compile_object
