@@ -31,8 +31,9 @@ def works(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Work]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [249, 6111])
+@pytest.mark.parametrize("seed", [249, 6111, 4964])
 def test_a_search_without_a_proof_ends_at_its_limit(seed: int, works: list[Work]) -> None:
+    """In the last schedule a disjunction leaves a condition that has the same disjunction as its case split."""
     status, reason = attacks.wrong_attack(seed).proof()
     assert status == "unproved" and reason == "the search has reached its step limit"
     most = search.FIRST_WORK + search.MAX_WORK + LARGEST_QUERY

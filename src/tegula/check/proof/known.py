@@ -132,8 +132,12 @@ class Known:
                 remaining = [c for c in disjunction if not self._is_excluded(self.normalised(c))]
                 if len(remaining) < 2:
                     self.disjunctions.remove(disjunction)
-                    self._assume(self.normalised(remaining[0]) if remaining else False)
-                    changed = True
+                    c = self.normalised(remaining[0]) if remaining else False
+                    if (
+                        c not in self.true
+                    ):  # a condition may have a case split that leaves this condition again
+                        self._assume(c)
+                        changed = True
 
     def _is_excluded(self, c: Condition) -> bool:
         """Whether the negation of a condition follows, without a case for each residue."""

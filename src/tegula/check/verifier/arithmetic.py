@@ -371,8 +371,8 @@ class Facts:
                 remaining = [d for d, e in rewritten if self.decide(e, False, 1) is not False]
                 if len(remaining) < 2:
                     self.disjunctions.remove(disjunction)
-                    self._add_condition(remaining[0] if remaining else False)
-                    changed = True
+                    changed |= (d := remaining[0] if remaining else False) not in self.true
+                    self._add_condition(d)
 
     def _add_condition(self, c: Cond) -> None:
         self.true |= {c, self.atoms.substitute_condition(c, self.substitution)}
