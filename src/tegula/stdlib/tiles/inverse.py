@@ -92,7 +92,8 @@ def _tile_inverse_in_lanes(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
     row = tg.tile_local(a, (WARP, 1))
     zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
     none = type(tg._tile_magnitude_bits(zero))(0)
-    free, step_of_row, row_of_step = (
+    place, free, step_of_row, row_of_step = (
+        tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
@@ -103,17 +104,12 @@ def _tile_inverse_in_lanes(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
         tg.vector(one, length=slots),
     )
     for s in tg.unrolled(slots):
-        free[s], step_of_row[s] = tg.where(lane + s * WARP < n, 1, 0), lane + s * WARP
+        place[s] = step_of_row[s] = lane + s * WARP
+        free[s] = tg.where(place[s] < n, 1, 0)
     for k in tg._rolled(n):
-        largest = none
         for s in tg.unrolled(slots):
             magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
-            largest = tg.max(largest, magnitude[s])
-        largest = tg.lane_max(largest)
-        candidate = tg.vector(tg.static(PLACES), length=1)
-        for s in tg.unrolled(slots):
-            candidate[0] = tg.min(candidate[0], tg.where(magnitude[s] == largest, lane + s * WARP, PLACES))
-        p = tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
+        p = tg._tile_first_of_largest(magnitude, place)
         pivot = row[0, 0]
         for s in tg.unrolled(slots):
             pivot = tg.where(p >= s * WARP, row[s, 0], pivot)

@@ -147,7 +147,8 @@ def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32
         shape=(slots * WARP, tg.static(n + 1 - n % 2)), dtype=type(zero), storage="shared"
     )
     order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
-    position, free, piv = (
+    position, free, piv, packed = (
+        tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
@@ -158,17 +159,10 @@ def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32
     for first in tg.static(range(0, n, STEPS)):
         for step in tg._rolled(tg.static(min(STEPS, n - first))):
             k = tg.static(first) + step
-            largest = none
             for s in tg.unrolled(slots):
                 magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
-                largest = tg.max(largest, magnitude[s])
-            largest = tg.lane_max(largest)
-            candidate = tg.vector(tg.static(PLACES * PLACES), length=1)
-            for s in tg.unrolled(slots):
-                packed = position[s] * PLACES + (lane + s * WARP)
-                is_largest = magnitude[s] == largest
-                candidate[0] = tg.min(candidate[0], tg.where(is_largest, packed, PLACES * PLACES))
-            packed_pivot = tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
+                packed[s] = position[s] * PLACES + (lane + s * WARP)
+            packed_pivot = tg._tile_first_of_largest(magnitude, packed)
             p, pivot_position = (
                 packed_pivot & (PLACES - 1),
                 packed_pivot >> tg.static(PLACES.bit_length() - 1),
@@ -246,6 +240,20 @@ def _tile_free_pivot(
     magnitude = tg.where(free, bits, type(bits[0])(0))
     largest = free & (magnitude == tg.tile_max(magnitude)[0])
     return tg.tile_min(tg.where(largest, position * PLACES + tg.tile_arange(n, dtype=int), PLACES * PLACES))
+
+
+@part
+def _tile_first_of_largest(magnitude, place):
+    """The lowest place, below PLACES * PLACES, among the largest magnitudes in the vectors of all lanes of a warp. The
+    place is the same in all lanes, as it is the result of a reduction of a tile."""
+    largest = magnitude[0]
+    for s in tg.unrolled(len(magnitude)):
+        largest = tg.max(largest, magnitude[s])
+    largest = tg.lane_max(largest)
+    candidate = tg.vector(tg.static(PLACES * PLACES), length=1)
+    for s in tg.unrolled(len(magnitude)):
+        candidate[0] = tg.min(candidate[0], tg.where(magnitude[s] == largest, place[s], PLACES * PLACES))
+    return tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
 
 
 @part

@@ -282,7 +282,8 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
         row = tg.tile_local(tg.tile_from_local(row, (WARP, 1), (slots * WARP, n)), (WARP, 1))
     zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
     none = type(tg._tile_magnitude_bits(zero))(0)
-    free, step_of_row, row_of_step = (
+    place, free, step_of_row, row_of_step = (
+        tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
@@ -293,22 +294,16 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
         tg.vector(one, length=slots),
     )
     for s in tg.unrolled(slots):
-        free[s], step_of_row[s] = tg.where(lane + s * WARP < n, 1, 0), lane + s * WARP
+        place[s] = step_of_row[s] = lane + s * WARP
+        free[s] = tg.where(place[s] < n, 1, 0)
     eliminated = tg.tile_empty(shape=(n, slots * WARP), dtype=type(zero), storage="shared")
     order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
     for first in tg.static(range(0, n, STEPS_OF_SEVERAL_ROWS)):
         for step in tg._rolled(tg.static(min(STEPS_OF_SEVERAL_ROWS, n - first))):
             k = tg.static(first) + step
-            largest = none
             for s in tg.unrolled(slots):
                 magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
-                largest = tg.max(largest, magnitude[s])
-            largest = tg.lane_max(largest)
-            candidate = tg.vector(tg.static(PLACES), length=1)
-            for s in tg.unrolled(slots):
-                is_largest = magnitude[s] == largest
-                candidate[0] = tg.min(candidate[0], tg.where(is_largest, lane + s * WARP, PLACES))
-            p = tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
+            p = tg._tile_first_of_largest(magnitude, place)
             pivot = row[0, 0]
             for s in tg.unrolled(slots):
                 pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
