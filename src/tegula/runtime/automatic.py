@@ -31,8 +31,8 @@ from tegula.types import TileType
 MAX_ASSEMBLIES = 3
 """The number of plans to assemble after the first usable one."""
 MAX_ELEMENTS_OF_THREAD = 1024
-"""The elements of a tile that a thread may hold, four times its registers: 1024 take 7 s to compile, 2025 more than
-200 s."""
+"""The elements of a tile that a thread may hold, four times its registers. Where all are used after a reduction of the
+tile, 1024 take 7 s to compile and 2880 more than 200 s; a sum alone takes 0.4 s for 1024 and 2.6 s for 4096."""
 
 
 @dataclass(frozen=True, slots=True)
