@@ -95,3 +95,23 @@ def test_results_of_removed_branches_are_those_of_the_taken_side() -> None:
     tg.launch(chosen, dim=1, inputs=[tg.array(np.array([1, 2, 3, 4], np.float32)), out])
     assert out.numpy()[0] == 20.0
     assert "if %" not in simplified(chosen)
+
+
+@tg.kernel
+def quotient_of_zero(out: tg.array1d[int], d: int):
+    out[0] = (tg.tid() % 1) // d
+
+
+@tg.kernel
+def quotient_by_zero(out: tg.array1d[int], d: int):
+    out[0] = (tg.tid() % 4) // (d % 1)
+
+
+@machine_code
+@pytest.mark.parametrize("kernel", [quotient_of_zero, quotient_by_zero])
+def test_divisions_by_numbers_that_may_be_zero_are_checked_in_debug_mode(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    with pytest.raises(tg.DivisionByZero):
+        tg.launch(kernel, 1, inputs=[tg.zeros(1, dtype=int), 0])

@@ -96,7 +96,8 @@ class IntegerRanges:
         return rule(*(self.of(v) for v in op.operands))
 
     def number(self, op: Op) -> int | bool | None:
-        """The result of an integer op or a comparison, if the bounds of its operands determine it, else None."""
+        """The result of an integer op or a comparison, if the bounds of its operands determine it, else None; None for
+        a division by a number that may be 0."""
         if isinstance(op, ComparisonLike):
             if any(range_of_type(v.type) is None for v in op.operands):
                 return None
@@ -104,6 +105,10 @@ class IntegerRanges:
             return _ordered(a, b, op.pred)
         if range_of_type(op.results[0].type) is None:
             return None
+        if isinstance(op, S.Div | S.FloorDiv | S.Mod):
+            low, high = self.of(op.b)
+            if low <= 0 <= high:
+                return None
         low, high = self.of(op.results[0])
         return low if low == high else None
 
