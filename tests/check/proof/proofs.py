@@ -51,6 +51,39 @@ def pipe(first: str, second: str) -> Any:
 """)
 
 
+LOAD = """\
+    with tg.role("load", warps=1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            tg.mbarrier_expect_bytes(full, s, N * 4)
+            tg.tile_load_async(x, ring[s], (k, 0), full, s)
+"""
+CIRCLE = f"""\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, changed, empty = tg.mbarrier(1, stages=S), tg.mbarrier(2, stages=S), tg.mbarrier(1, stages=S)
+{LOAD}\
+    with tg.role("change", warps=2):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            ring[s] = ring[s] * 3.0
+            tg.fence_async()
+            tg.mbarrier_arrive(changed, s)
+    with tg.role("store", warps=1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(changed, s, k // S)
+            tg.tile_store_async(out, ring[s], (k, 0))
+            tg.store_commit()
+            tg.store_wait(read=True)
+            tg.mbarrier_arrive(empty, s)
+"""
+"""A ring that three roles hand on in a circle: the first one fills it, the second one changes it, the last one stores
+it."""
+
+
 FOLDER = Path(__file__).parent.parent / "corpus"
 CORPUS = sorted(path.stem for path in FOLDER.glob("*.py"))
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from proofs import CertificatePath, copies, element_at, paths_of, rejected
+from equivalent_rewrites import kernel as rewritten
+from proofs import CIRCLE, CertificatePath, copies, element_at, paths_of, rejected
 from schedules import chain, double, drop, gemm, lowered, lowered_late, two_producers
 
 from tegula.check.proof import prove
@@ -69,7 +70,7 @@ def test_certificates_with_a_corrupted_field_are_rejected() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", [two_producers(), chain()])
+@pytest.mark.parametrize("kernel", [two_producers(), chain(), rewritten(CIRCLE, None, 2)])
 def test_larger_certificates_with_a_corrupted_field_are_rejected(kernel: Any) -> None:
     result, compilation, certificate = certified(kernel)
     accepted = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from equivalent_rewrites import kernel
-from proofs import copies, element_at, paths_of, pipe, rejected
+from proofs import CIRCLE, copies, element_at, paths_of, pipe, rejected
 from schedules import double, drop, lowered
 
 from support.campaigns import sampled
@@ -45,6 +45,7 @@ def kernels() -> dict[str, Any]:
         "copies": copies,
         "bounds": pipe("range(n * m)", "range(m * n + 1, 1, -1)"),
         "turns": kernel(TURNS),
+        "circle": kernel(CIRCLE, None, 2),
     }
 
 
@@ -117,6 +118,10 @@ WRONG_KERNELS = {
     "no named arrival": ("turns", drop("named.arrive", "ready")),
     "no named arrival of the reader": ("turns", drop("named.arrive", "free")),
     "no named wait": ("turns", drop("named.sync", "free")),
+    "no wait before a change": ("circle", drop("mbarrier.wait", "full")),
+    "no wait for a change": ("circle", drop("mbarrier.wait", "changed")),
+    "a change is not handed on": ("circle", drop("mbarrier.arrive", "changed")),
+    "a change is not fenced": ("circle", drop("fence.async")),
 }
 
 

@@ -124,8 +124,8 @@ class Accesses(Values):
         for row in ring.handovers:
             if row.acquirer == engine and not row.own:
                 last = row.last_of(
-                    self.last_waited(self.state.roles[self.role], self.role, row.barrier),
-                    self.item_shift(at.buffer, row),
+                    self.last_waited(self.state.roles[self.role], self.role, row.waited_barrier),
+                    self.item_shift(at.buffer, row) + self.delay(row),
                 )
                 order = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.releaser))
                 yield last + (0 if next(order, engine) == row.releaser else ring.stages)
@@ -147,6 +147,17 @@ class Accesses(Values):
     def item_shift(self, v: Value, row: HandOver) -> int:
         """The item for which the releasing engine arrives, less the item of the ring that it hands over."""
         return self.item_shifts.get((v, row.releaser), {}).get(row.barrier, 0)
+
+    def delay(self, row: HandOver) -> int:
+        """The number of items by which the wait of the acquiring engine is later than the releasing engine's arrival,
+        as far as lags are known."""
+        units = self.program.units
+        lags = ((k, self.lags.get(k)) for k in row.lags())
+        return sum(
+            max(0, lag + self.offsets.get((c, r), 0) * units[c]) // units[b]
+            for (b, r, c), lag in lags
+            if lag is not None
+        )
 
     def _upper_bound(self, p: Sum, limit: int) -> int | None:
         """The least known upper bound of a sum between -limit and limit; None if there is none."""

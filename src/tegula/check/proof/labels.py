@@ -169,7 +169,10 @@ class Labels:
         for n, item, x in state.contents:
             for row in self.program.rings[self.program.values[n]].handovers:
                 r, shift = row.acquirer[0], self.machine.item_shift(self.program.values[n], row)
-                last = self.machine.last_waited(state.roles[r], r, row.barrier) if not row.own else item
+                shift += self.machine.delay(row)
+                last = (
+                    self.machine.last_waited(state.roles[r], r, row.waited_barrier) if not row.own else item
+                )
                 if row.acquirer not in self.program.writers[n] and not state.known.nonnegative(
                     row.last_of(last, shift) - item
                 ):

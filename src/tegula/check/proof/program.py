@@ -27,13 +27,25 @@ Order: TypeAlias = list[list[tuple[Op, E.Event]]]
 class HandOver:
     """A hand-over of a ring from one engine to another, by a barrier. `own`: both engines belong to one role, whose
     arrivals precede its copies in program order. `group`: the number of items of the ring that an item of the barrier
-    hands over."""
+    hands over. `links`: the barriers at which other roles hand the items on, each with such a role, the last one
+    first."""
 
     releaser: Engine
     acquirer: Engine
     barrier: int
     own: bool = False
     group: int = 1
+    links: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def waited_barrier(self) -> int:
+        """The barrier where the acquiring engine waits."""
+        return self.links[0][0] if self.links else self.barrier
+
+    def lags(self) -> list[tuple[int, int, int]]:
+        """The lags by which the links hand on items: (barrier, role, barrier of the wait before)."""
+        before = [*(b for b, _ in self.links[1:]), self.barrier]
+        return [(b, r, c) for (b, r), c in zip(self.links, before, strict=False)]
 
     def last_of(self, item: Sum, shift: int) -> Sum:
         """The last item of the ring that an item of the barrier hands over. `shift`: the item of the barrier that hands
@@ -153,12 +165,14 @@ class Program(Scheduled):
         ring = RingUse(stages, [], v in self.tracked, copied, self._filling_roles(v, accesses, order))
         writers = {ring.engine(r, True, asynchronous) for r, writes, asynchronous, _ in accesses if writes}
         engines = sorted(writers | {(r, False) for r, writes, _, _ in accesses if not writes})
+        indirect: list[HandOver] = []
         for x in engines:
             for y in engines:
                 if x != y and (x in writers or y in writers):
                     row = self._hand_over(v, x, y, y in writers, order)
                     if row is not None:
-                        ring.handovers.append(row)
+                        (indirect if row.links else ring.handovers).append(row)
+        ring.handovers.extend(indirect)
         if ring.handovers:
             self.rings[v], self.writers[self.number[v]] = ring, writers
 
@@ -182,38 +196,63 @@ class Program(Scheduled):
     def _hand_over(self, v: Value, x: Engine, y: Engine, writes: bool, order: Order) -> HandOver | None:
         """The hand-over from engine `x` to engine `y`, at a barrier where `x` arrives and `y` waits: the barrier on
         which copies complete; else the barrier of the last wait of `y` before its write, or of the first arrival of `x`
-        after its access."""
+        after its access. Where there is no such barrier, other roles hand on what `x` hands over."""
 
         def accesses(e: E.Event, engine: Engine) -> bool:
             return _fills(e, v) if engine[1] else any(at.buffer is v for at in memory(e))
 
         copies = (e for _, e in order[x[0] if x[1] else y[0]] if isinstance(e, E.CopyIn) and e.to.buffer is v)
         copy_barrier = next((self.barrier[e.barrier] for e in copies), -1)
-        if x[1] and copy_barrier >= 0:
-            return HandOver(x, y, copy_barrier) if y[0] in self.waiters[copy_barrier] else None
-        candidates = [
-            b
-            for b in range(len(self.barriers))
-            if x[0] in self.arrivers[b] and y[0] in self.waiters[b] and (x[0] != y[0] or b != copy_barrier)
+        events = [e for _, e in order[y[0]]]
+        first = next((k for k, e in enumerate(events) if accesses(e, y)), 0)
+        waits = [
+            self.barrier[e.barrier]
+            for e in (*reversed(events[:first]), *reversed(events[first:]))
+            if isinstance(e, E.Wait | E.NamedWait)
         ]
-        if writes:
-            events = [e for _, e in order[y[0]]]
-            first = next((k for k, e in enumerate(events) if accesses(e, y)), 0)
-            synchronisations = [
-                e
-                for e in (*reversed(events[:first]), *reversed(events[first:]))
-                if isinstance(e, E.Wait | E.NamedWait)
-            ]
-        else:
-            events = [e for _, e in order[x[0]]]
-            first = next((k for k, e in enumerate(events) if accesses(e, x)), 0)
-            synchronisations = [
-                e for e in (*events[first:], *events[:first]) if isinstance(e, E.Arrive | E.NamedArrival)
-            ]
-        barrier = next((b for e in synchronisations if (b := self.barrier[e.barrier]) in candidates), None)
+        events = [e for _, e in order[x[0]]]
+        first = next((k for k, e in enumerate(events) if accesses(e, x)), 0)
+        arrivals = [
+            self.barrier[e.barrier]
+            for e in (*events[first:], *events[:first])
+            if isinstance(e, E.Arrive | E.NamedArrival)
+        ]
+        if x[1] and copy_barrier >= 0:
+            arrivals = [copy_barrier]
+        elif x[0] == y[0]:
+            arrivals, waits = ([b for b in rows if b != copy_barrier] for rows in (arrivals, waits))
+        barrier = next((b for b in (waits if writes else arrivals) if b in arrivals and b in waits), None)
         if barrier is not None:
             return HandOver(x, y, barrier)
-        return HandOver(x, y, copy_barrier, True) if x[0] == y[0] and copy_barrier >= 0 else None
+        if x[0] == y[0] and not x[1] and copy_barrier >= 0:
+            return HandOver(x, y, copy_barrier, True)
+        return self._indirect_hand_over(x, y, arrivals, waits)
+
+    def _indirect_hand_over(
+        self, x: Engine, y: Engine, arrivals: list[int], waits: list[int]
+    ) -> HandOver | None:
+        """The hand-over from `x` to `y` by the fewest other roles, which wait for what the one before hands over, and
+        then arrive at a barrier themselves. `arrivals`, `waits`: the barriers of `x` and of `y`, by preference."""
+        others = [r for r in range(len(self.roles)) if r not in (x[0], y[0])]
+        paths = [(b, ()) for b in dict.fromkeys(arrivals)]
+        reached = set(arrivals)
+        while paths:
+            longer: list[tuple[int, tuple[tuple[int, int], ...]]] = []
+            for first, links in paths:
+                at = links[0][0] if links else first
+                for r in (r for r in others if r in self.waiters[at]):
+                    for b, arrivers in enumerate(self.arrivers):
+                        if r in arrivers and b not in reached:
+                            longer.append((first, ((b, r), *links)))
+            ends = [
+                (waits.index(links[0][0]), k) for k, (_, links) in enumerate(longer) if links[0][0] in waits
+            ]
+            if ends:
+                first, links = longer[min(ends)[1]]
+                return HandOver(x, y, first, links=links)
+            paths = longer
+            reached |= {links[0][0] for _, links in longer}
+        return None
 
     # Hints -----------------------------------------------------------------------------------------------------------
 
@@ -264,7 +303,7 @@ class Program(Scheduled):
             ):
                 rows = hints_of.setdefault(find(op.starts[0]), {})
                 for row in ring.handovers:
-                    rows.setdefault(Hint(row.barrier, False, True))
+                    rows.setdefault(Hint(row.waited_barrier, False, True))
                     rows.setdefault(Hint(row.barrier, False, False))
         periods_of: dict[Value, dict[int, None]] = {}
         for op in self.ops:

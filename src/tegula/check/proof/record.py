@@ -93,8 +93,14 @@ def require_chains(program: Program, chains: list[Any], lags: Lags) -> None:
 
 
 def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int, int, int]]:
-    """The keys of the lags that chains use, and, for pairs of roles without a chain, the keys of arrivals for the first
-    items only."""
+    """The keys of the lags that chains and hand-overs use, and, for pairs of roles without a chain, the keys of
+    arrivals for the first items only."""
+    for v, ring in program.rings.items():
+        keys = [key for row in ring.handovers for key in row.lags()]
+        if missing := [key for key in keys if key not in lags]:
+            assert isinstance(v.owner, Op)
+            raise Stuck("a role that hands a ring on may arrive before its wait", v.owner, missing[0][1])
+        yield from keys
     triples = {(b, w, r) for b, w, r, _ in chains}
     for b, _, _, links in chains:
         for k, (at, r) in enumerate(links):

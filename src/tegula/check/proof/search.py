@@ -135,6 +135,7 @@ class Search(Groups):
                 ),
                 row.own,
                 row.group,
+                [list(link) for link in row.links],
             ]
             for row in ring.handovers
         ]

@@ -48,7 +48,8 @@ class HandOver:
     """A hand-over of a ring from one engine to another. The releasing engine arrives at `barrier` for item
     c div `group` + `item_shift` after its accesses of item c of the ring; the acquiring engine waits for that item
     before its accesses of item c + `reuse_distance` * stages. `own`: both engines belong to one role, whose arrivals
-    precede its copies in program order."""
+    precede its copies in program order. Where other roles hand the item on, the acquiring engine waits at
+    `waited_barrier`, for an item later by `delay` than that of `barrier`."""
 
     releaser: Engine
     acquirer: Engine
@@ -57,6 +58,12 @@ class HandOver:
     reuse_distance: int
     own: bool
     group: int
+    waited_barrier: int
+    delay: int
+
+    def last_acquired(self, item: Poly) -> Poly:
+        """The last item of the ring that a wait for an item of `waited_barrier` acquires."""
+        return self.last_of(plus(item, number(-self.delay)))
 
     def last_of(self, item: Poly) -> Poly:
         """The last item of the ring that an item of the barrier hands over."""
@@ -232,8 +239,11 @@ class Layout(Scheduled):
         shared = [op for op in self.ops if isinstance(op, BulkLoad) and op.cluster]
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
-        if self.units or any(row.group > 1 for ring in self.rings.values() for row in ring.handovers):
+        rows = [row for ring in self.rings.values() for row in ring.handovers]
+        if self.units or any(row.group > 1 for row in rows):
             raise Rejected("a barrier hands over groups of stages in a cluster")
+        if any(row.waited_barrier != row.barrier for row in rows):
+            raise Rejected("a role hands on stages of other roles in a cluster")
         clusters = Clusters(self.kernel, self.pure)
         for op in self.ops:
             if (
@@ -295,14 +305,18 @@ class Layout(Scheduled):
         storing = {r for r, writes, asynchronous in uses if writes and not asynchronous}
         rows, filling = certified_rings[v]
         handovers = [
-            HandOver((x, bool(f)), (y, bool(g)), b, n, m, bool(own), _positive(group))
-            for x, f, y, g, b, n, m, own, group in rows
+            HandOver(
+                (x, bool(f)), (y, bool(g)), b, n, m, bool(own), _positive(group), *self._handed_on(b, links)
+            )
+            for x, f, y, g, b, n, m, own, group, links in rows
         ]
         stages = (op.stages if isinstance(op, BufNew) else 0) or 1
         ring = Ring(stages, handovers, v in self.tracked, copying, storing, filling & storing)
         for row in handovers:
             (x, x_fills), (y, y_fills) = row.releaser, row.acquirer
-            is_observed = x == y and y_fills and not x_fills if row.own else y in self.waiters[row.barrier]
+            is_observed = y in self.waiters[row.waited_barrier]
+            if row.own:
+                is_observed = x == y and y_fills and not x_fills and row.waited_barrier == row.barrier
             if row.barrier < 0 or x not in self.arrivers[row.barrier] or not is_observed:
                 raise Rejected(
                     f"a role uses {v.name}, and no hand-over shows when its accesses are complete", op
@@ -317,6 +331,21 @@ class Layout(Scheduled):
             if (ring.writes(x) or ring.writes(y)) and distance(x, y) + distance(y, x) > 1:
                 raise Rejected(f"roles share {name}, and do not hand it over in turn", op)
         return ring
+
+    def _handed_on(self, b: int, links: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """The barrier where an engine waits for what other roles hand on to it from barrier b, and the number of items
+        by which its wait is later. Each link is a barrier and a role that arrives there after a wait at the barrier of
+        the next link, the last one after a wait at b."""
+        delay = 0
+        for k, (at, role) in enumerate(links):
+            before = links[k + 1][0] if k + 1 < len(links) else b
+            if min(at, before) < 0 or role not in self.arrivers[at] & self.waiters[before]:
+                raise Rejected("a role that hands a ring on does not arrive after a wait")
+            lag, unit = dict(self.lags.get((at, role), ())).get(before), self.units.get(at, 1)
+            if lag is None or unit != self.units.get(before, 1):
+                raise Rejected("a role that hands a ring on may arrive before its wait")
+            delay += max(0, lag // unit)
+        return links[0][0] if links else b, delay
 
     def _check_order(self, chains: Sequence[Any]) -> None:
         """Check O4: a role that arrives for an item x knows that all waiters have waited for item x - S, where S is

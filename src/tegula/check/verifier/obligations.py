@@ -250,7 +250,7 @@ class Obligations(Walk):
         if copy is None:
             for row in ring.handovers:
                 if row.acquirer == engine and not row.own:
-                    last = row.last_of(self.last_waited(row.barrier, self.role))
+                    last = row.last_acquired(self.last_waited(row.waited_barrier, self.role))
                     candidates += [
                         plus(last, number(row.reuse_distance * ring.stages - k)) for k in range(ring.stages)
                     ]
@@ -270,12 +270,13 @@ class Obligations(Walk):
             )
         for row in ring.handovers:
             if row.acquirer == engine:
-                last = self.last_waited(row.barrier, self.role) if not row.own else copy[1] if copy else ()
+                waited = row.waited_barrier
+                last = self.last_waited(waited, self.role) if not row.own else copy[1] if copy else ()
                 self.require(
                     not row.own or (copy and copy[0] == row.barrier),
                     "a bulk copy completes on a barrier other than the barrier of the hand-over",
                 )
-                ready = plus(plus(row.last_of(last), c, -1), number(row.reuse_distance * ring.stages))
+                ready = plus(plus(row.last_acquired(last), c, -1), number(row.reuse_distance * ring.stages))
                 self.require(self.nonnegative(ready), "the stage may still be in use")
         # an item released by an arrival for the same or an earlier item of the barrier is at least 0
         self.require(
@@ -312,7 +313,7 @@ class Obligations(Walk):
             return n, at.stage
         engine = ring.engine(self.role, write, False)
         by_one_thread = any(
-            (row.barrier, self.role) in self.layout.waits_of_one for row in ring.handovers_to(engine)
+            (row.waited_barrier, self.role) in self.layout.waits_of_one for row in ring.handovers_to(engine)
         )
         self.require(
             not (by_one_thread and self.state.roles[self.role].one_warp_ahead),
