@@ -10,8 +10,13 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
+from tegula.types import int32
 
-M, N = Extent("M"), Extent("N")
+M, N, P = Extent("M"), Extent("N"), Extent("P")
+PANEL = 8
+"""The number of reflections that are applied together."""
+UNBLOCKED = 32
+"""The maximum number of columns of which one thread applies the reflections one by one. Panels take more code."""
 
 
 @cooperative
@@ -32,6 +37,96 @@ def tile_qr(a: Tile[Real, ..., M, N]) -> tuple[Tile[Real, ..., M, N], Tile[Real,
         LAPACK geqrf: Householder reflections.
     """
     ...
+
+
+@cooperative
+def _tile_coefficients(
+    x: Tile[Real, P, M], v: Tile[Real, P, M], factor: Tile[Real, P, P], first: int32
+) -> Tile[Real, P, P]:
+    """x @ v.T @ factor. `first`: a multiple of P; elements of `v` before column `first` are 0."""
+    size, m = x.shape
+    products = tg.tile_zeros(shape=(size, size), dtype=type(x[0, 0]))
+    for i in range(first, m, size):
+        block = tg.tile_view(v, (0, i), (size, size))
+        products = products + tg.tile_view(x, (0, i), (size, size)) @ tg.tile_transpose(block)
+    return products @ factor
+
+
+@tile_qr.program(when=lambda M, N, group: M >= N > UNBLOCKED and group == 1)
+def by_panels(a):
+    """Applies the reflections of PANEL columns at a time to the other columns. The matrices of the program have the
+    columns of the decomposition as rows."""
+    m, n = a.shape
+    height, width = tg.static(-(-m // PANEL) * PANEL), tg.static(-(-n // PANEL) * PANEL)
+    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
+    row_index, panel_index = tg.tile_arange(height, dtype=int), tg.tile_arange(PANEL, dtype=int)
+    columns = tg.tile_zeros(shape=(width, height), dtype=type(one))
+    tg.tile_assign(columns, tg.tile_transpose(a), (0, 0))
+    reflectors = tg.tile_zeros(shape=(width, height), dtype=type(one))
+    factors = tg.tile_zeros(shape=(width, PANEL), dtype=type(one))
+    diagonal = tg.tile_zeros(shape=width, dtype=type(one))
+    scales = tg.tile_zeros(shape=width, dtype=type(one))
+    for p in range(0, width, PANEL):
+        panel = tg.tile_view(columns, (p, 0), (PANEL, height))
+        for c in range(PANEL):
+            k = p + c
+            column = tg.where(row_index >= k, columns[k, :], zero)
+            # Squares of the scaled column neither overflow nor underflow. A NaN or an infinity makes all results NaN.
+            largest = tg.tile_max(tg.abs(column))[0]
+            column = column / tg.where(largest > zero, largest, one)
+            squared_norm, head = tg.tile_sum(column * column)[0], column[k]
+            reflected, scale = (
+                tg._tile_reflected(squared_norm, head),
+                tg._tile_reflection_scale(squared_norm, head),
+            )
+            reflector = tg.where(row_index == k, column - reflected, column)
+            reflectors[k, :] = reflector
+            scales[k], diagonal[k] = scale, reflected * largest
+            inner = panel @ tg.tile_reshape(reflector, (height, 1)) * scale
+            for j in range(c + 1, PANEL):
+                columns[p + j, :] = columns[p + j, :] - reflector * inner[j, 0]
+        vectors = tg.tile_view(reflectors, (p, 0), (PANEL, height))
+        inner = vectors @ tg.tile_transpose(vectors)
+        factor = tg.tile_zeros(shape=(PANEL, PANEL), dtype=type(one))
+        for c in range(PANEL):
+            column = tg.where(panel_index < c, inner[:, c], zero)
+            sums = tg.tile_sum(factor * tg.tile_reshape(column, (1, PANEL)), axis=1)
+            column = tg.where(panel_index == c, one, -sums) * scales[p + c]
+            factor = tg.where(
+                tg.tile_reshape(panel_index, (1, PANEL)) == c, tg.tile_reshape(column, (PANEL, 1)), factor
+            )
+        tg.tile_assign(factors, factor, (p, 0))
+        for j in range(p + PANEL, width, PANEL):
+            part = tg.tile_view(columns, (j, 0), (PANEL, height))
+            coefficients = tg._tile_coefficients(part, vectors, factor, p)
+            for i in range(p, height, PANEL):
+                block = coefficients @ tg.tile_view(vectors, (0, i), (PANEL, PANEL))
+                tg.tile_assign(columns, tg.tile_view(columns, (j, i), (PANEL, PANEL)) - block, (j, i))
+    rows = tg.tile_reshape(tg.tile_arange(width, dtype=int), (width, 1))
+    q = tg.copy(tg.where(rows == tg.tile_reshape(row_index, (1, height)), one, zero))
+    for step in range(0, width, PANEL):
+        p = width - PANEL - step
+        vectors = tg.tile_view(reflectors, (p, 0), (PANEL, height))
+        factor = tg.tile_transpose(tg.tile_view(factors, (p, 0), (PANEL, PANEL)))
+        for j in range(p, width, PANEL):
+            part = tg.tile_view(q, (j, 0), (PANEL, height))
+            coefficients = tg._tile_coefficients(part, vectors, factor, p)
+            for i in range(p, height, PANEL):
+                block = coefficients @ tg.tile_view(vectors, (0, i), (PANEL, PANEL))
+                tg.tile_assign(q, tg.tile_view(q, (j, i), (PANEL, PANEL)) - block, (j, i))
+    sign = tg.where(diagonal < zero, -one, one)
+    nan_if_failed = tg.where(tg.isnan(tg.tile_sum(scales)[0]), type(one)(nan), zero)
+    index = tg.tile_arange(n, dtype=int)
+    rows, column_index = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
+    upper = (
+        tg.where(
+            rows == column_index, tg.tile_reshape(diagonal[:n], (1, n)), tg.tile_transpose(columns[:n, :n])
+        )
+        + nan_if_failed
+    )
+    upper = tg.where(rows <= column_index, upper, zero)
+    q = tg.tile_transpose(q[:n, :m])
+    return q * tg.tile_reshape(sign[:n], (1, n)), upper * tg.tile_reshape(sign[:n], (n, 1))
 
 
 @tile_qr.program(when=lambda M, N, group: M >= N and group == 1)
@@ -123,7 +218,8 @@ def reference(a):
 def samples(rng: np.random.Generator) -> Iterator[Sample]:
     for shape in ((1, 1), (5, 2), (4, 4), (16, 16)):
         yield Sample(rng.standard_normal(shape).astype(np.float32), tolerance=1024)
-    yield Sample(rng.standard_normal((40, 9)), tolerance=1024)
+    for shape in ((40, 9), (44, 37)):
+        yield Sample(rng.standard_normal(shape), tolerance=1024)
     yield Sample(rng.standard_normal((4, 4)), tolerance=1024, differentiable=True)
     yield Sample(rng.standard_normal((2, 5, 3)), tolerance=1024, differentiable=True)
     yield Sample(np.array([[3, 0], [4, 5]], np.float16), tolerance=4)
