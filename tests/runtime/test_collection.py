@@ -1,6 +1,8 @@
 """Python's garbage collection is paused while kernels are compiled."""
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -46,3 +48,29 @@ def test_the_collection_is_paused_in_a_compile_and_enabled_after_its_error() -> 
         tg.launch(refused, dim=1, inputs=[tg.zeros(1)])
     assert states == [False]
     assert gc.isenabled()
+
+
+GARBAGE_OF_A_PAUSE = """
+import gc, weakref
+from tegula.runtime.collection import paused_collection
+class Node: pass
+with paused_collection():
+    node = Node()
+    node.itself, alive = node, weakref.ref(node)
+    del node
+gc.collect(1)
+assert alive() is not None
+gc.collect()
+assert alive() is None
+gc.freeze()
+frozen = gc.get_freeze_count()
+with paused_collection():
+    pass
+assert gc.get_freeze_count() == frozen
+"""
+
+
+def test_objects_of_a_pause_are_in_the_oldest_generation() -> None:
+    """Collections of young objects do not visit them, and a full collection frees the garbage among them. Objects that
+    the program has frozen stay frozen."""
+    subprocess.run([sys.executable, "-c", GARBAGE_OF_A_PAUSE], check=True)

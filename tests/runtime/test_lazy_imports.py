@@ -10,7 +10,7 @@ from tegula.lang.capture import CONSTANTS
 from tegula.ops import PUBLIC
 from tegula.runtime.library import OPS_AND_FUNCTIONS, library
 from tegula.stdlib import COMPOUND_FUNCTIONS, FUNCTIONS
-from tegula.stdlib.tiles import DECLARED
+from tegula.stdlib.tiles import DECLARED, PARTS
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 
@@ -56,3 +56,25 @@ def test_a_first_launch_loads_only_the_needed_modules(tmp_path):
     )
     assert not [name for name in loaded if name.startswith(unneeded_packages)]
     assert loaded.isdisjoint({"ml_dtypes", "tegula.passes.pipeline_gpu", "tegula.passes.insert_barriers"})
+
+
+FACTOR = """
+import sys, tegula as tg
+tg.kernels.cholesky(tg.array([[[4.0]]]))
+print(*sys.modules)
+"""
+
+
+def test_a_function_of_the_library_loads_the_modules_that_it_calls(tmp_path):
+    environment = {**os.environ, "TEGULA_CACHE_DIR": str(tmp_path)}
+    modules = subprocess.run(
+        [sys.executable, "-c", FACTOR], capture_output=True, text=True, check=True, env=environment
+    ).stdout.split()
+    loaded = {name.removeprefix("tegula.stdlib") for name in modules if name.startswith("tegula.stdlib")}
+    assert loaded == {"", ".registry", ".tiles", ".tiles.cholesky", ".tiles.warps"}
+
+
+def test_a_name_leads_to_all_overloads_of_a_function():
+    tables = (FUNCTIONS, COMPOUND_FUNCTIONS, PARTS)
+    for name, overloads in (item for table in tables for item in table.items()):
+        assert [f.definition.function for f in library()[name].definitions] == overloads

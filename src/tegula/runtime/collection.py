@@ -7,14 +7,19 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
 
+MAX_UNVISITED = 400_000
+"""The number of objects that were created in pauses after which all objects are visited once."""
+
 
 class _Pauses:
-    """The number of pauses in progress, on all threads, and whether the collection was enabled before the first."""
+    """The number of pauses in progress, on all threads, whether the collection was enabled before the first, and the
+    number of objects that were created in pauses and that no collection has visited."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.count = 0
         self.was_enabled = False
+        self.unvisited = 0
 
     def begin(self) -> None:
         with self.lock:
@@ -27,7 +32,19 @@ class _Pauses:
         with self.lock:
             self.count -= 1
             if not self.count and self.was_enabled:
+                self._move_to_oldest_generation()
                 gc.enable()
+
+    def _move_to_oldest_generation(self) -> None:
+        """Move the objects of the pause to the oldest generation, which collections of young objects do not visit. Most
+        of them are modules, functions and caches; the others are collected with all other garbage."""
+        self.unvisited += gc.get_count()[0]
+        if self.unvisited > MAX_UNVISITED:
+            self.unvisited = 0
+            gc.collect()
+        elif not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
 
 
 _pauses = _Pauses()

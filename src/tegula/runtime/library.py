@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any
 
-from tegula.lang.capture import CONSTANTS
+from tegula.lang.capture import CONSTANTS, SPECIAL
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.overloads import Parameter
 from tegula.ops import PUBLIC
@@ -22,30 +22,28 @@ TILE_PREFIXES = ("tile_", "_tile_")
 INPLACE = "_inplace"
 """The end of the names of in-place forms."""
 _DEFINED_ELSEWHERE = (
-    PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys()
+    PUBLIC.keys() | DTYPES.keys() | NAMED_ELEMENTS.keys() | CONSTANTS.keys() | set(SPECIAL)
 ) - OPS_AND_FUNCTIONS
 
 
 class Library(Mapping[str, FuncDef]):
     """The functions of `tegula.stdlib` by public name, each with its overloads.
 
-    The modules are imported on the first lookup of a name that may be a library function: kernels that only use tile
-    functions do not need them."""
+    A module is imported on the first lookup of one of its functions."""
 
     def __getitem__(self, name: str) -> FuncDef:
         if name in _DEFINED_ELSEWHERE:
             raise KeyError(name)
-        if name.startswith(TILE_PREFIXES):
-            function = _tiles().get(name) or _inplace(name)
-            if function is not None:
-                return function
-        return _functions()[name]
+        function = _tile_function(name) or _inplace(name) or _function(name)
+        if function is None:
+            raise KeyError(name)
+        return function
 
     def __iter__(self) -> Iterator[str]:
-        return chain(_functions(), _tile_names())
+        return chain(_names(), _tile_names())
 
     def __len__(self) -> int:
-        return len(_functions()) + len(_tile_names())
+        return len(_names()) + len(_tile_names())
 
 
 NARROW_FLOATS = ("float16", "bfloat16")
@@ -129,13 +127,20 @@ def library() -> Library:
 
 
 @cache
-def _tiles() -> dict[str, FuncDef]:
-    """The cooperative functions, without their in-place forms."""
+def _tile_function(name: str) -> FuncDef | None:
+    """A cooperative function, but no in-place form, or an internal function of such functions; None if there is
+    none."""
+    if not name.lstrip("_").startswith(TILE_PREFIXES[0]):
+        return None
+    from tegula.declaration import DECLARED, PARTS
     from tegula.lang.cooperative import CooperativeDef
-    from tegula.stdlib.tiles import DECLARED, PARTS
+    from tegula.stdlib import import_definitions
+    from tegula.stdlib.tiles import PACKAGES
 
-    declared = {name: CooperativeDef.of_library(parts) for name, parts in DECLARED.items()}
-    return {**_merge_overloads(PARTS), **declared}
+    import_definitions(PACKAGES, name)
+    if name in PARTS:
+        return _with_overloads(PARTS[name])
+    return CooperativeDef.of_library(DECLARED[name]) if name in DECLARED else None
 
 
 @cache
@@ -143,7 +148,7 @@ def _inplace(name: str) -> FuncDef | None:
     """The in-place form with this name of a cooperative function, made on demand; None if there is none."""
     from tegula.lang.cooperative import CooperativeDef
 
-    function = _tiles().get(name.removesuffix(INPLACE)) if name.endswith(INPLACE) else None
+    function = _tile_function(name.removesuffix(INPLACE)) if name.endswith(INPLACE) else None
     if not isinstance(function, CooperativeDef) or function.overwritten is None:
         return None
     return function.inplace
@@ -151,25 +156,40 @@ def _inplace(name: str) -> FuncDef | None:
 
 @cache
 def _tile_names() -> list[str]:
-    """The names of the cooperative functions, each followed by the name of its in-place form."""
-    forms = [(name, f"{name}{INPLACE}") for name in _tiles()]
+    """The names of the cooperative functions, each followed by the name of its in-place form, and of the internal
+    functions."""
+    from tegula.stdlib.tiles import DECLARED, PARTS
+
+    forms = [(name, f"{name}{INPLACE}") for name in (*PARTS, *DECLARED)]
     return [x for name, inplace in forms for x in (name, *([inplace] if _inplace(inplace) else []))]
 
 
 @cache
-def _functions() -> dict[str, FuncDef]:
-    from tegula.stdlib import COMPOUND_FUNCTIONS, FUNCTIONS, SIXTEEN_BIT
+def _function(name: str) -> FuncDef | None:
+    """A function that is not cooperative; None if there is none."""
+    from tegula.stdlib import PACKAGES, import_definitions
+    from tegula.stdlib.registry import COMPOUND_FUNCTIONS, FUNCTIONS
 
-    return _merge_overloads({**FUNCTIONS, **COMPOUND_FUNCTIONS}, SIXTEEN_BIT)
+    import_definitions(PACKAGES, name)
+    overloads = COMPOUND_FUNCTIONS.get(name) or FUNCTIONS.get(name)
+    return None if overloads is None else _with_overloads(overloads, in_float32=name[0] != "_")
 
 
-def _merge_overloads(
-    functions: Mapping[str, list[Callable[..., Any]]], in_float32: Collection[str] = ()
-) -> dict[str, FuncDef]:
-    definitions: dict[str, FuncDef] = {}
-    for name, overloads in functions.items():
-        for function in overloads:
-            overloads_before = definitions[name].definitions if name in definitions else ()
-            definitions[name] = FuncDef(Definition(function, library=True), overloads_before)
-            definitions[name].in_float32 = name in in_float32
-    return definitions
+@cache
+def _names() -> list[str]:
+    """The names of the functions that are not cooperative."""
+    from tegula.stdlib import COMPOUND_FUNCTIONS, FUNCTIONS
+
+    return [*dict.fromkeys((*FUNCTIONS, *COMPOUND_FUNCTIONS))]
+
+
+def _with_overloads(functions: Sequence[Callable[..., Any]], in_float32: bool = False) -> FuncDef:
+    """A function of the library with its overloads. `in_float32`: whether float16 and bfloat16 results are computed in
+    float32 and rounded once more."""
+    definition: FuncDef | None = None
+    for function in functions:
+        overloads_before = definition.definitions if definition is not None else ()
+        definition = FuncDef(Definition(function, library=True), overloads_before)
+        definition.in_float32 = in_float32
+    assert definition is not None
+    return definition

@@ -1,20 +1,50 @@
-"""The standard library, written in the kernel language. Importing the package imports every module in it, which fills
-the registry."""
+"""The standard library, written in the kernel language. A module is imported when one of its functions is looked up,
+and all modules for the tables of all functions, which are names of this package."""
 
+from __future__ import annotations
+
+import os
+from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from typing import Any
 
-from tegula.stdlib import geometry
-from tegula.stdlib.registry import COMPOUND_FUNCTIONS, FAMILIES, FUNCTIONS
+from tegula.stdlib import registry
 
-for _folder, _package in ((__path__, __name__), (geometry.__path__, geometry.__name__)):
-    for _module in iter_modules(_folder):
-        if not _module.ispkg:
-            import_module(f"{_package}.{_module.name}")
+__all__ = ["COMPOUND_FUNCTIONS", "FAMILIES", "FUNCTIONS"]  # pyright: ignore[reportUnsupportedDunderAll]
+PACKAGES = ("tegula.stdlib", "tegula.stdlib.geometry")
+"""The packages of functions that are not cooperative."""
 
-SIXTEEN_BIT: frozenset[str] = frozenset(
-    name for name in (*FUNCTIONS, *COMPOUND_FUNCTIONS) if not name.startswith("_")
-)
-"""Functions that compute float16 and bfloat16 results in float32 and round the results once more."""
 
-__all__ = ["COMPOUND_FUNCTIONS", "FAMILIES", "FUNCTIONS", "SIXTEEN_BIT"]
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    import_all(PACKAGES)
+    return getattr(registry, name)
+
+
+@cache
+def import_all(packages: tuple[str, ...]) -> None:
+    """Import all modules of packages of the library."""
+    for module in _texts(packages):
+        import_module(module)
+
+
+@cache
+def import_definitions(packages: tuple[str, ...], name: str) -> None:
+    """Import the modules of packages of the library that define a function of this name, which their texts show."""
+    for module, text in _texts(packages).items():
+        if f"\ndef {name}(" in text:
+            import_module(module)
+
+
+@cache
+def _texts(packages: tuple[str, ...]) -> dict[str, str]:
+    """The texts of the modules of packages of the library, by name."""
+    texts: dict[str, str] = {}
+    for package in packages:
+        folder = os.path.join(__path__[0], *package.split(".")[2:])
+        for file in sorted(os.listdir(folder)):
+            if file.endswith(".py") and file != "__init__.py":
+                with open(os.path.join(folder, file), encoding="utf-8") as opened:
+                    texts[f"{package}.{file[:-3]}"] = opened.read()
+    return texts

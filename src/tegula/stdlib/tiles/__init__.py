@@ -1,11 +1,20 @@
-"""Cooperative functions of the standard library, one file each. Importing the package declares them."""
+"""Cooperative functions of the standard library, one file each. A file is imported when one of its functions is looked
+up, and all files for the tables of all functions, which are names of this package."""
 
-from importlib import import_module
-from pkgutil import iter_modules
+from __future__ import annotations
 
-from tegula.declaration import DECLARED, PARTS
+from typing import Any
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+from tegula import declaration
+from tegula.stdlib import import_all
 
-__all__ = ["DECLARED", "PARTS"]
+__all__ = ["DECLARED", "PARTS"]  # pyright: ignore[reportUnsupportedDunderAll]
+PACKAGES = ("tegula.stdlib.tiles",)
+"""The package of cooperative functions."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    import_all(PACKAGES)
+    return dict(sorted(getattr(declaration, name).items()))
