@@ -265,6 +265,33 @@ def test_a_nan_or_an_infinity_makes_all_results_nan(name: str, block_dim: int) -
             assert np.isnan(x[upper]).all()
 
 
+def eliminated(a: np.ndarray) -> np.ndarray:
+    """The factors by LU decomposition with partial pivoting, where NaNs are preferred to numbers."""
+    a = a.copy()
+    for k in range(len(a)):
+        column = np.where(np.isnan(a[k:, k]), np.inf, abs(a[k:, k]))
+        p = k + int((np.isnan(a[k:, k]) if np.isnan(a[k:, k]).any() else column).argmax())
+        a[[k, p]] = a[[p, k]]
+        a[k + 1 :, k] /= a[k, k] or 1
+        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+    return a
+
+
+@pytest.mark.slow(every=1)
+@pytest.mark.machine_code
+@pytest.mark.parametrize("block_dim", [1, 32, 64])
+def test_nans_and_infinities_of_a_matrix_do_not_change_finished_rows(block_dim: int) -> None:
+    n = 7
+    for value, position in ((np.nan, (3, 4)), (np.nan, (0, 6)), (np.inf, (2, 0)), (-np.inf, (5, 5))):
+        a = np.random.default_rng(2).standard_normal((n, n)).astype(np.float32)
+        a[position] = value
+        with np.errstate(invalid="ignore"):
+            expected = eliminated(a)
+        options = {"block_dim": block_dim, "storage": "register", "transposed": False}
+        factors, _ = run("tile_lu", [a], [((n, n), np.float32), (n, np.int32)], options)
+        np.testing.assert_allclose(factors, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow(every=1)
 @pytest.mark.machine_code
 def test_graded_matrices_of_128_columns_converge() -> None:

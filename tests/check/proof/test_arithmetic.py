@@ -474,7 +474,7 @@ def claims_without_proof(program: Program) -> dict[str, Any]:
         [
             program.number[v],
             [
-                [*row.releaser, *row.acquirer, row.barrier, 0, row.barrier, row.own, 1]
+                [*row.releaser, *row.acquirer, row.barrier, 0, row.barrier, row.own, 1, []]
                 for row in ring.handovers
             ],
             [],

@@ -10,10 +10,13 @@ import numpy as np
 from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.lu import well_pivoted
-from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, PLACES, WARP, fits_lanes
+from tegula.stdlib.tiles.lu import is_padded, well_pivoted
+from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, WARP, fits_lanes
 
 N = Extent("N")
+SOLVED = 24
+"""The maximum number of rows for which one thread solves equations: moving rows and columns to their places would take
+longer than the steps that elimination in place saves."""
 
 
 @cooperative
@@ -35,6 +38,49 @@ def tile_inverse(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., N, N]:
     index = tg.tile_arange(n, dtype=int)
     rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     return tg.tile_solve(a, tg.where(rows == columns, type(a[0, 0])(1.0), type(a[0, 0])(0.0)))
+
+
+@tile_inverse.program(when=lambda N, group: group == 1 and N > SOLVED)
+def by_one_thread(a):
+    """As `_tile_inverse_in_place`, with the columns of the matrix as rows (see `_tile_eliminate`)."""
+    n = a.shape[0]
+    length = tg.static(n + is_padded(n))
+    columns = tg.tile_transpose(a)
+    if tg.static(is_padded(n)):
+        columns = tg.tile_concat((columns, tg.tile_zeros(shape=(n, length - n), dtype=type(a[0, 0]))), axis=1)
+    index, column_index = (
+        tg.tile_arange(length, dtype=int),
+        tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1)),
+    )
+    step, order, free = index, index, index < n
+    zero, one = type(a[0, 0])(0.0), type(a[0, 0])(1.0)
+    pivots = tg.tile_full(shape=n, value=one)
+    for k in range(n):
+        column = columns[k, :]
+        p = tg._tile_free_pivot(column, free, index)[0][0]
+        row, is_pivot = columns[:, p], index == p
+        scale, inverse, inverse_for_done = tg._tile_inverses_of_pivot(row[k])
+        factor = column * tg.where(free, inverse, inverse_for_done) * scale
+        factor = tg.where(is_pivot, zero, factor)
+        replaced = tg.tile_reshape(tg.where(is_pivot, one, -factor), (1, length))
+        update = columns - tg.tile_reshape(row, (n, 1)) * tg.tile_reshape(factor, (1, length))
+        columns = tg.where(column_index == k, replaced, update)
+        free = free & ~is_pivot
+        step, order = tg.where(is_pivot, k, step), tg.where(index == k, p, order)
+        pivots = tg.where(index[:n] == k, row[k], pivots)
+    scales = tg._tile_scale_of_pivot(pivots)
+    inverses = one / (pivots * scales)
+    rows, result = (
+        tg.tile_zeros(shape=(n, n), dtype=type(zero)),
+        tg.tile_zeros(shape=(n, n), dtype=type(zero)),
+    )
+    for i in range(n):
+        p = order[i]
+        rows[i, :] = columns[:, p] * inverses[i] * scales[i]
+    for j in range(n):
+        p = step[j]
+        result[j, :] = rows[:, p]
+    return tg.tile_transpose(result)
 
 
 @tile_inverse.program(
@@ -62,7 +108,7 @@ def _tile_inverse_in_place(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
     pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = a[:, k]
-        p = tg._tile_free_pivot(column, free, index)[0] & (PLACES - 1)
+        p = tg._tile_free_pivot(column, free, index)[0][0]
         row, is_pivot = a[p, :], index == p
         pivot = row[k]
         scale, inverse, inverse_for_done = tg._tile_inverses_of_pivot(pivot)

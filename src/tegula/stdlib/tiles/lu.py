@@ -47,41 +47,72 @@ def tile_lu(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., N, N], Tile[int32
     Source:
         LAPACK getrf.
     """
-    return tg._tile_lu_of_rows(a)
-
-
-@tile_lu.program(when=lambda N, group: group == 1 and is_padded(N))
-def by_one_thread(a):
-    """Rows are one element longer than columns (see is_padded)."""
     n = a.shape[0]
-    padded = tg.tile_concat((a, tg.tile_zeros(shape=(n, 1), dtype=type(a[0, 0]))), axis=1)
-    factors, piv = tg._tile_lu_of_rows(padded)
-    return factors[:, :n], piv
-
-
-@cooperative
-def _tile_lu_of_rows(a: Tile[Real, N, M]) -> tuple[Tile[Real, N, M], Tile[int32, N]]:
-    """The factors in the first N columns of a matrix, with exchanged rows."""
-    n, m = a.shape
     index = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(tg.tile_arange(m, dtype=int), (1, m))
+    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
     piv = index
     for k in range(n):
         p = tg._tile_pivot(a[:, k], k)[0]
         row_k, row = a[k, :], a[p, :]
         pivot = row[k]
         a = tg.where(
-            rows == k, tg.tile_reshape(row, (1, m)), tg.where(rows == p, tg.tile_reshape(row_k, (1, m)), a)
+            rows == k, tg.tile_reshape(row, (1, n)), tg.where(rows == p, tg.tile_reshape(row_k, (1, n)), a)
         )
         factor = a[:, k] / tg.where(pivot == 0.0, type(pivot)(1.0), pivot)
-        below = tg.tile_reshape(tg.where(index > k, factor, 0.0), (n, 1))
+        below = tg.tile_reshape(factor, (n, 1))
         a = tg.where(
-            columns > k,
-            a - below * tg.tile_reshape(row, (1, m)),
+            (columns > k) & (rows > k),
+            a - below * tg.tile_reshape(row, (1, n)),
             tg.where((columns == k) & (rows > k), below, a),
         )
         piv = tg.where(index == k, p, piv)
     return a, piv
+
+
+@tile_lu.program(when=lambda group: group == 1)
+def by_one_thread(a):
+    return tg._tile_eliminate(tg.tile_transpose(a), True)
+
+
+@cooperative
+def _tile_eliminate(
+    columns: Tile[Real, M, N], exchanges: constexpr[bool]
+) -> tuple[Tile[Real, N, M], Tile[int32, N]]:
+    """Gaussian elimination by one thread, without exchanges of rows: step k selects a pivot row among the free rows and
+    subtracts multiples of the pivot row from the other free rows. Returns the pivot rows, whose elements on the left of
+    the diagonal are those multiples, and the exchanges that have the same result. The columns of the matrix, of which
+    there may be more than rows, are the rows of `columns`, so that a step skips the columns before k. `exchanges`:
+    whether among equal magnitudes that in the first place after the exchanges is the pivot, and whether exchanges are
+    returned."""
+    m, n = columns.shape
+    length = tg.static(n + is_padded(n))
+    if tg.static(is_padded(n)):
+        padding = tg.tile_zeros(shape=(m, length - n), dtype=type(columns[0, 0]))
+        columns = tg.tile_concat((columns, padding), axis=1)
+    index, zero = tg.tile_arange(length, dtype=int), type(columns[0, 0])(0.0)
+    column_index = tg.tile_reshape(tg.tile_arange(m, dtype=int), (m, 1))
+    position, piv, free = index, index[:n], index < n
+    pivot_rows = tg.tile_zeros(shape=(n, m), dtype=type(zero))
+    for k in range(n):
+        column = columns[k, :]
+        place, place_of_position = tg._tile_free_pivot(column, free, position)
+        p, pivot_position = place[0], place_of_position[0]
+        row = columns[:, p]
+        pivot_rows[k, :] = row
+        free = free & (index != p)
+        scale, inverse = tg._tile_inverse_of_pivot(row[k])
+        factor = column * scale * inverse
+        update = columns - tg.tile_reshape(row, (m, 1)) * tg.tile_reshape(
+            tg.where(free, factor, zero), (1, length)
+        )
+        if exchanges:
+            final = tg.tile_reshape(tg.where(free, factor, column), (1, length))
+            columns = tg.where(column_index > k, update, tg.where(column_index == k, final, columns))
+            position = tg.where(index == p, k, tg.where(position == k, pivot_position, position))
+            piv = tg.where(index[:n] == k, pivot_position, piv)
+        else:
+            columns = tg.where(column_index > k, update, columns)
+    return pivot_rows, piv
 
 
 @tile_lu.program(
@@ -209,8 +240,8 @@ def _tile_lu_without_exchanges(
     position, order, piv, free = index, index, index, index >= 0
     for k in range(n):
         column = a[:, k]
-        packed_pivot = tg._tile_free_pivot(column, free, position)[0]
-        p, pivot_position = packed_pivot & (PLACES - 1), packed_pivot >> tg.static(PLACES.bit_length() - 1)
+        place, place_of_position = tg._tile_free_pivot(column, free, position)
+        p, pivot_position = place[0], place_of_position[0]
         row = a[p, :]
         pivot = row[k]
         free = free & (index != p)
@@ -232,14 +263,17 @@ def _tile_lu_without_exchanges(
 @cooperative
 def _tile_free_pivot(
     column: Tile[Real, N], free: Tile[bool_, N], position: Tile[int32, N]
-) -> Tile[int32, ONE]:
-    """The element with the lowest position among the free elements of the largest magnitude, as position * PLACES +
-    index. NaNs are preferred to numbers."""
+) -> tuple[Tile[int32, ONE], Tile[int32, ONE]]:
+    """The index and the position of the element with the lowest position among the free elements of the largest
+    magnitude. NaNs are preferred to numbers."""
     n = column.shape[0]
+    digits = tg.static((n - 1).bit_length())
     bits = tg._tile_sort_bits(tg.abs(column))
     magnitude = tg.where(free, bits, type(bits[0])(0))
     largest = free & (magnitude == tg.tile_max(magnitude)[0])
-    return tg.tile_min(tg.where(largest, position * PLACES + tg.tile_arange(n, dtype=int), PLACES * PLACES))
+    packed = (position << digits) + tg.tile_arange(n, dtype=int)
+    first = tg.tile_min(tg.where(largest, packed, tg.static(1 << 2 * digits)))
+    return first & tg.static((1 << digits) - 1), first >> digits
 
 
 @part

@@ -11,10 +11,9 @@ from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
-from tegula.stdlib.tiles.lu import SCALE, SMALL, is_padded, well_pivoted
+from tegula.stdlib.tiles.lu import SCALE, SMALL, well_pivoted
 from tegula.stdlib.tiles.lu import STEPS as STEPS_OF_SEVERAL_ROWS
 from tegula.stdlib.tiles.warps import (
-    PLACES,
     REGISTERS,
     WARP,
     fits_lanes,
@@ -67,32 +66,10 @@ def tile_solve(a: Tile[Real, ..., N, N], y: Tile[Real, ..., N, R]) -> Tile[Real,
 
 @tile_solve.program(when=lambda group: group == 1)
 def by_one_thread(a, y):
-    """Gaussian elimination without exchanges of rows: step k selects a pivot row among the free rows, subtracts
-    multiples of the pivot row from the other free rows, and stores the pivot row as row k of the triangular matrix. The
-    columns of the matrix are the rows of `columns`, so that a step skips the columns before k."""
     n = a.shape[0]
     columns = tg.tile_concat((tg.tile_transpose(a), tg.tile_transpose(tg.tile_reshape(y, (n, -1)))), axis=0)
-    m, length = columns.shape[0], tg.static(n + is_padded(n))
-    if tg.static(is_padded(n)):
-        padding = tg.tile_zeros(shape=(m, length - n), dtype=type(a[0, 0]))
-        columns = tg.tile_concat((columns, padding), axis=1)
-    index, free = tg.tile_arange(length, dtype=int), tg.tile_arange(length, dtype=int) < n
-    column_index = tg.tile_reshape(tg.tile_arange(m, dtype=int), (m, 1))
-    pivot_rows = tg.tile_zeros(shape=(n, m), dtype=type(a[0, 0]))
-    for k in range(n):
-        column = columns[k, :]
-        bits = tg._tile_sort_bits(tg.abs(column))
-        p = tg._tile_index_of_min(~tg.where(free, bits, type(bits[0])(0)), None, False)[0]
-        row = columns[:, p]
-        pivot_rows[k, :] = row
-        free = free & (index != p)
-        pivot = row[k]
-        scale = tg.where(tg.abs(pivot) < SMALL, type(pivot)(SCALE), type(pivot)(1.0))
-        inverse = 1.0 / tg.where(pivot == 0.0, type(pivot)(1.0), pivot * scale)
-        factor = tg.where(free, column * scale * inverse, type(pivot)(0.0))
-        update = columns - tg.tile_reshape(row, (m, 1)) * tg.tile_reshape(factor, (1, length))
-        columns = tg.where(column_index > k, update, columns)
-    return tg.tile_reshape(tg.tile_upper_solve(pivot_rows[:, :n], pivot_rows[:, n:]), y.shape)
+    rows, _ = tg._tile_eliminate(columns, False)
+    return tg.tile_reshape(tg.tile_upper_solve(rows[:, :n], rows[:, n:]), y.shape)
 
 
 @tile_solve.program(when=lambda N, group, Real: fits_warp(N, group, Real))
@@ -122,7 +99,7 @@ def _tile_solve_with_free_rows(
     pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = a[:, k]
-        p = tg._tile_free_pivot(column, free, index)[0] & (PLACES - 1)
+        p = tg._tile_free_pivot(column, free, index)[0][0]
         row, right = a[p, :], z[p, :]
         pivot = row[k]
         free = free & (index != p)
