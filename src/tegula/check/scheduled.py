@@ -20,7 +20,7 @@ from tegula.ops.lane import Lanes, LaneUniform
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.schedule import MbarrierNew, NamedNew
 from tegula.passes.groups import only_starts_copies
-from tegula.types import ArrayType, DType
+from tegula.types import ArrayType, DType, TileType
 
 MAX_BOUND = 2**28
 """The maximum absolute value of a number that a guard bounds."""
@@ -222,6 +222,13 @@ def memory(e: E.Event) -> tuple[E.Bytes, ...]:
     if isinstance(e, E.CopyIn):
         return (e.to,)
     return (e.source,) if isinstance(e, E.CopyOut) else (e.at,) if isinstance(e, E.MemoryAccess) else ()
+
+
+def number_type(v: Value) -> DType | None:
+    """The type of a value that is one number: a scalar, or a tile with one element. None for other values."""
+    if isinstance(v.type, TileType) and v.type.size == 1 and not v.type.partial:
+        return v.type.dtype if isinstance(v.type.dtype, DType) else None
+    return v.type if isinstance(v.type, DType) else None
 
 
 def array_of(v: Value) -> Value:

@@ -10,8 +10,8 @@ from math import prod
 from typing import Protocol, TypeAlias, TypeVar
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Value
-from tegula.ops.buffer import BufGet, BufNew, BufWrite, root
+from tegula.ir import Op, ReshapeLike, Value
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufWrite, root
 from tegula.ops.group import (
     AsyncCommit,
     AsyncCopy,
@@ -37,7 +37,7 @@ from tegula.ops.schedule import (
     NamedSync,
     ScheduleOp,
 )
-from tegula.ops.tile import TileEmpty, TileFull
+from tegula.ops.tile import TileEmpty, TileExtract, TileFull
 from tegula.types import BufType, StackType, TileType, element_bytes
 
 GENERIC, ASYNC = "generic", "async"
@@ -93,8 +93,8 @@ class CopyIn:
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
     """Loads (`write` false) or stores of a buffer, distributed over the threads of the group. `warp_group`: each warp
-    group accesses its own slots, and `at` is the slot of the first group. `number`: the value of all elements of a
-    stage after a store, or the element that a load returns."""
+    group accesses its own slots, and `at` is the slot of the first group. `number`: the tile that a store copies to all
+    of a stage, or the element or tile that a load returns."""
 
     at: Bytes
     write: bool
@@ -273,15 +273,23 @@ def _accesses(op: Op, known: Known) -> Iterator[Event]:
 
 
 def _number(op: Op) -> Value | None:
-    """The number that an op stores to all elements of a stage, or loads from one element."""
-    if isinstance(op, BufGet):
+    """The tile that an op stores to all of a stage, or what it loads from a stage."""
+    if isinstance(op, BufGet | BufRead):
         return op.result
-    if not isinstance(op, BufWrite) or not isinstance(op.tile.owner, TileFull):
+    if not isinstance(op, BufWrite) or op.to_tf32:
         return None
     base = root(op.buffer)
     assert isinstance(op.buffer.type, BufType) and isinstance(base.type, BufType)
     stages = base.owner.stages or 1 if isinstance(base.owner, BufNew) else 1
-    return op.tile.owner.value if prod(op.buffer.type.shape) * stages == prod(base.type.shape) else None
+    return op.tile if prod(op.buffer.type.shape) * stages == prod(base.type.shape) else None
+
+
+def source_of_elements(op: Op) -> Value | None:
+    """The operand to which each element of an op's result is equal, or of which it is an element; None if there is no
+    such operand."""
+    if isinstance(op, TileFull):
+        return op.value
+    return op.tile if isinstance(op, TileExtract | ReshapeLike) else None
 
 
 # Barriers ------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from tegula.check.proof.steps import (
     groups,
     guarded,
     in_branches,
+    is_flag,
     is_loop_varying,
     issued,
     items,
@@ -37,6 +38,7 @@ from tegula.check.proof.steps import (
     start,
 )
 from tegula.check.proof.terms import Sum, choice, mod, number, range_of_type, symbols
+from tegula.check.scheduled import number_type
 from tegula.ir import ConstantLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
@@ -81,7 +83,7 @@ class Forms(Labels):
         """Raise Stuck unless some role has waited for each copy into a ring."""
         for ring in self.program.rings.values():
             for b, r in {(row.barrier, row.releaser[0]) for row in ring.handovers if row.releaser[1]}:
-                arrived = state.roles[r].arrived[b]
+                arrived = state.roles[r].arrived.get(b, number(0))
                 last = [self.machine.last_waited(state.roles[w], w, b) for w in self.program.waiters[b]]
                 if ring.copying_roles and not any(state.known.nonnegative(w + 1 - arrived) for w in last):
                     raise Stuck("no role waits for a bulk copy", self.machine.op(state, r), r)
@@ -335,7 +337,8 @@ class Forms(Labels):
         if step is not None and not step.coefficients:
             out: list[Form] = [("same", x)]
         else:
-            out = [("line", x, step)] if step is not None else [("same", x)] if limited else []
+            is_same = limited or (x.value is not None and self._is_flag(slot))
+            out = [("line", x, step)] if step is not None else [("same", x)] if is_same else []
         hints = self.program.hints.get(slot[3], []) if slot[0] == "value" else []
         index = slot[0] == "value" and self._is_index(slot[3])
         if slot[0] == "value" and not index and (step is None or step.coefficients):
@@ -374,6 +377,11 @@ class Forms(Labels):
             return [*self._masks(slot, x, state), *ranked, *out, class_form, ("unknown",)]
         last = ("unknown",) if slot[0] == "value" else ("class", x, str(slot))
         return [*out, class_form, last]
+
+    def _is_flag(self, slot: Slot) -> bool:
+        """Whether a slot is a carried number that iterations set to constants or leave unchanged."""
+        loop = getattr(slot[3].owner, "parent", None) if slot[0] == "value" else None
+        return isinstance(loop, For | While) and slot[3] in loop.arguments and is_flag(loop, slot[3])
 
     def _continuation(self, slot: Slot, state: State) -> list[Form]:
         """The form of a bool that says whether a counted loop with a `break` has another iteration: the index is on one
@@ -540,8 +548,8 @@ class Forms(Labels):
     def _remainders(self, slot: Slot, x: Sum, state: State) -> list[Form]:
         """Forms by which a carried number is a ghost plus a constant, or a constant minus a ghost, and begins again at
         the end of a range: that of a narrow type, or the cycle that its loop computes."""
-        t, r = slot[3].type, slot[1]
-        if not t.is_int:
+        t, r = number_type(slot[3]), slot[1]
+        if t is None or not t.is_int:
             return []
         low, high = range_of_type(t)
         cycles = [Cycle(low, high - low + 1, True)] if t.bits <= 16 else []

@@ -31,6 +31,7 @@ from tegula.check.proof.terms import (
     replaced,
     symbols,
 )
+from tegula.check.scheduled import number_type
 from tegula.dataclass import dataclass
 from tegula.ir import Value
 from tegula.ops.control import For, While
@@ -275,7 +276,7 @@ class Labels:
             x = Sum({(symbol,): 1})
             facts["class", slot] = ge(x - forms[slot][0][1])
             if slot[0] == "value" and not period:
-                low, high = range_of_type(slot[3].type)
+                low, high = range_of_type(number_type(slot[3]))
                 facts |= {("low", slot): ge(x - low), ("high", slot): ge(number(high) - x)}
         rows_later = self._slots(later) if self.branched else {}
         for symbol, (slot, _) in classes.items():

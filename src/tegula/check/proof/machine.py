@@ -20,7 +20,7 @@ from tegula.check.proof.terms import (
     range_of_type,
     symbols,
 )
-from tegula.check.scheduled import MAX_BOUND, computing
+from tegula.check.scheduled import MAX_BOUND, computing, number_type
 from tegula.ir import BranchLike, Op, Value
 from tegula.ops import events as E
 from tegula.ops.buffer import BufRead, root
@@ -129,10 +129,9 @@ class Machine(Accesses):
                     if isinstance(e, E.MemoryAccess):
                         self._access(role, e, o, o is op)
         for v in op.results:
-            numeric = isinstance(v.type, DType) and not self.program.uniformity.varying(v)
-            if numeric and not self.program.pure(op) and frame.values.get(v) is None:
-                chosen = self._branch_result(op, v) if isinstance(op, BranchLike) else None
-                frame.values[v] = self._arbitrary_number(v) if chosen is None else chosen
+            t = None if self.program.uniformity.varying(v) or self.program.pure(op) else number_type(v)
+            if t is not None:
+                frame.values[v] = self._arbitrary_number(t) if (x := self.value(v)) is None else x
 
     def condition(self, state: State, r: int) -> Condition | None:
         """The condition that a role decides next; None if the next step decides nothing, or if threads may decide

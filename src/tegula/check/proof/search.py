@@ -774,7 +774,11 @@ class Search(Groups):
             for key, c in label.facts.items()
             if state.known.holds(state.known.normalised(replaced(c, substitution))) is not True
         ]
-        if mismatched and not entry and any(isinstance(label.terms[slot], bool) for slot in mismatched):
+        if (
+            mismatched
+            and not entry
+            and any(isinstance(label.terms[s], bool) or self._is_flag(s) for s in mismatched)
+        ):
             lead, leaf = label.roles[0], label.after_loops
             c = self.machine.condition(state, lead)
             if leaf is not None and c is not None and state.known.holds(c) is None:

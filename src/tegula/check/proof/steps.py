@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from tegula.check.proof.program import Program, stage_of
 from tegula.check.proof.terms import ZERO, Sum, number
-from tegula.ir import BranchLike, ConstantLike, LoopLike, Op, Region, Value
+from tegula.ir import BranchLike, ComparisonLike, ConstantLike, LoopLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.base import Binary, Unary
 from tegula.ops.buffer import root
 from tegula.ops.control import For, If, While, conditional
 from tegula.ops.convert import Cast
-from tegula.ops.scalar import Add, Cmp, Sub
+from tegula.ops.scalar import Add, Select, Sub
 from tegula.types import bool_
 
 T = TypeVar("T")
@@ -129,7 +129,7 @@ def counting(loop: While, argument: Value) -> tuple[Value, Value, bool] | None:
     """The index and the end of a counted loop that a `break` may leave, and whether the index ascends, where `argument`
     is the carried bool that says whether another iteration follows; None for other values."""
     test = loop.body.yielded[loop.arguments.index(argument)].owner
-    if not isinstance(test, Cmp) or test.pred != "gt" or not isinstance(test.a.owner, Cast):
+    if not isinstance(test, ComparisonLike) or test.pred != "gt" or not isinstance(test.a.owner, Cast):
         return None
     distance = test.a.owner.x.owner
     if not isinstance(distance, Sub):
@@ -213,15 +213,42 @@ def decreases(loop: LoopLike, argument: Value) -> bool:
 
 
 def compares(loop: Op) -> bool:
-    """Whether a comparison of numbers decides if a loop goes on, and not the flag of a `break` or `return` alone."""
-    return conditional(loop) and any(isinstance(op, Cmp) for op in loop.condition.walk())
+    """Whether a comparison of numbers decides if a loop goes on, and not flags alone."""
+    if not conditional(loop):
+        return False
+    carried = [
+        v for a, v in zip(loop.condition.args, loop.arguments, strict=True) if _is_read(a, loop.condition)
+    ]
+    comparisons = any(isinstance(op, ComparisonLike) for op in loop.condition.walk())
+    return comparisons and not (carried and all(is_flag(loop, v) for v in carried))
+
+
+def _is_read(v: Value, region: Region) -> bool:
+    return any(v in op.operands for op in region.walk())
+
+
+def is_flag(loop: LoopLike, argument: Value) -> bool:
+    """Whether an iteration sets a carried value to a constant or leaves it unchanged, such as the flag of a `break`."""
+
+    def is_constant(v: Value) -> bool:
+        owner = v.owner
+        if v is argument or isinstance(owner, ConstantLike):
+            return True
+        if isinstance(owner, Cast):
+            return owner.x.type == bool_
+        if isinstance(owner, Select):
+            return is_constant(owner.a) and is_constant(owner.b)
+        is_branch = isinstance(owner, BranchLike)
+        return is_branch and all(is_constant(r.yielded[owner.results.index(v)]) for r in owner.alternatives)
+
+    return is_constant(loop.body.yielded[loop.arguments.index(argument)])
 
 
 @_cached
-def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
+def guarded(program: Program, body: Region) -> dict[Count, ComparisonLike]:
     """The counts that an iteration increments by one exactly where a comparison holds, each with its comparison. For a
     nested branch, the compared number must be one whose increment depends on branches or inner loops."""
-    out: dict[Count, Cmp] = {}
+    out: dict[Count, ComparisonLike] = {}
     repeated = set[Count]()
     for op, within in _branches(body, False):
         for region in op.regions:
@@ -229,19 +256,23 @@ def guarded(program: Program, body: Region) -> dict[Count, Cmp]:
             for count, n in counts.items():
                 test = _test(op.condition)
                 increments_once = region is op.then and n.value == 1 and count not in out
-                if isinstance(test, Cmp) and increments_once and not (within and _steady(test.a, body)):
+                if (
+                    isinstance(test, ComparisonLike)
+                    and increments_once
+                    and not (within and _steady(test.a, body))
+                ):
                     out[count] = test
                 else:
                     repeated.add(count)
     return {count: test for count, test in out.items() if count not in repeated}
 
 
-def _test(condition: Value) -> Cmp | None:
+def _test(condition: Value) -> ComparisonLike | None:
     """The comparison that decides a condition, or the only one by a remainder of the comparisons of which one has to
     hold."""
     op = condition.owner
-    if isinstance(op, Cmp) or op is None or isinstance(op, Region):
-        return op if isinstance(op, Cmp) else None
+    if isinstance(op, ComparisonLike) or op is None or isinstance(op, Region):
+        return op if isinstance(op, ComparisonLike) else None
     values = (
         [op.condition, *(r.yielded[op.results.index(condition)] for r in op.regions)]
         if isinstance(op, If)
@@ -292,12 +323,12 @@ def in_branches(loop: LoopLike, k: int) -> bool:
     return decided(loop.body.yielded[k])
 
 
-def counted(loop: LoopLike) -> Iterator[tuple[Value, Cmp]]:
+def counted(loop: LoopLike) -> Iterator[tuple[Value, ComparisonLike]]:
     """The carried values that an iteration increments by one if a comparison holds, and leaves unchanged otherwise,
     each with its comparison."""
     for v, yielded in zip(loop.arguments, loop.body.yielded, strict=True):
         op = yielded.owner
-        if isinstance(op, If) and isinstance(op.condition.owner, Cmp):
+        if isinstance(op, If) and isinstance(op.condition.owner, ComparisonLike):
             k = op.results.index(yielded)
             added = [_added(region.yielded[k], v, constant_trip, constant) for region in (op.then, op.orelse)]
             if added == [number(1), ZERO]:
@@ -316,7 +347,7 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
             yield from _branches(region, within or decides)
 
 
-def by_remainder(test: Cmp) -> bool:
+def by_remainder(test: ComparisonLike) -> bool:
     """Whether an operand of a comparison depends on a quotient, a remainder, or single bits of a number."""
     queue = [op.owner for op in test.operands]
     while queue:

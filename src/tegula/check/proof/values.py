@@ -28,6 +28,7 @@ from tegula.check.proof.terms import (
     wrapped,
 )
 from tegula.ir import BranchLike, ConstantLike, Op, Region, Value
+from tegula.ops import events as E
 from tegula.ops import scalar as S
 from tegula.ops.control import If
 from tegula.ops.convert import Cast
@@ -66,6 +67,8 @@ class Values:
                 result = self._compute(owner, v)
             elif isinstance(owner, BranchLike) and isinstance(v.type, DType):
                 result = self._branch_result(owner, v)
+            elif isinstance(owner, Op) and (source := E.source_of_elements(owner)) is not None:
+                result = self.value(source)
             elif owner is self.program.kernel.body:
                 result = self._application(v, ("param", str(self.program.number[v]), 0, v.type.notation), ())
         result = self.state.known.normalised(result)
@@ -194,13 +197,13 @@ class Values:
             return disjunction(conjunction(c, x), conjunction(negation(c), y))
         return choice(c, x, y)
 
-    def _arbitrary_number(self, v: Value) -> Any:
-        """An arbitrary number of a value's type: a new symbol, which the path binds."""
+    def _arbitrary_number(self, t: DType) -> Any:
+        """An arbitrary number of a type: a new symbol, which the path binds."""
         self.symbol_count += 1
-        symbol = Atom("sym", f"o{self.symbol_count}", *range_of_type(v.type))
+        symbol = Atom("sym", f"o{self.symbol_count}", *range_of_type(t))
         self.state.bound.append(symbol)
         symbol_sum = Sum({(symbol,): 1})
-        return ("is", symbol_sum) if v.type is DTYPES["bool"] else symbol_sum
+        return ("is", symbol_sum) if t is DTYPES["bool"] else symbol_sum
 
 
 def compared(pred: str, d: Sum) -> Condition:

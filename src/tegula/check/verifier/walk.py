@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
+from tegula.check.scheduled import number_type
 from tegula.check.verifier.arithmetic import (
     Atoms,
     Cond,
@@ -154,7 +155,8 @@ class Walk(ABC):
     # Values ----------------------------------------------------------------------------------------------------------
 
     def value(self, v: Value) -> Any:
-        """The number or condition of a value; None if the value may differ between threads, or is not a scalar."""
+        """The number or condition of a value, or of all elements of a tile; None if it may differ between threads or
+        elements."""
         frames = self.state.roles[self.role].frames
         for f in reversed(frames):
             if v in f.env:
@@ -170,6 +172,8 @@ class Walk(ABC):
             result = self._compute(owner, v)
         elif isinstance(owner, If) and isinstance(v.type, DType):
             result = self._branch_result(owner, v)
+        elif isinstance(owner, Op) and (source := E.source_of_elements(owner)) is not None:
+            result = self.value(source)
         elif owner is self.kernel.body:
             result = self._application(("param", str(self.kernel.params.index(v)), 0, v.type.notation), (), v)
         substitution = self.state.facts.substitution
@@ -328,10 +332,9 @@ class Walk(ABC):
             self.check_accesses_of_results(role, o)
         for v in op.results:
             uniform = not self.layout.uniformity.varying(v) and not self._is_lane_varying(v)
-            if isinstance(v.type, DType) and uniform and not self.layout.pure(op) and f.env.get(v) is None:
-                f.env[v] = self._branch_result(op, v) if isinstance(op, If) else None
-                if f.env[v] is None:
-                    f.env[v] = self._arbitrary(v)
+            t = number_type(v)
+            if t is not None and uniform and not self.layout.pure(op) and self.value(v) is None:
+                f.env[v] = self._arbitrary(t)
 
     def _branch_result(self, op: If, v: Value) -> Any:
         c = self.value(op.condition)
@@ -339,11 +342,11 @@ class Walk(ABC):
         assert isinstance(v.type, DType)
         return None if c is None or None in ends else self._choose(c, ends[0], ends[1], v.type)
 
-    def _arbitrary(self, v: Value) -> Any:
-        """An arbitrary number of a value's type."""
-        symbol = self.atoms.intern("wrap", self.atoms.intern("sym", len(self.state.bound)), v.type.notation)
+    def _arbitrary(self, t: DType) -> Any:
+        """An arbitrary number of a type."""
+        symbol = self.atoms.intern("wrap", self.atoms.intern("sym", len(self.state.bound)), t.notation)
         self.state.bound.append(symbol)
-        return ("is", symbol) if v.type.notation == "bool" else symbol
+        return ("is", symbol) if t.notation == "bool" else symbol
 
     def step(self, r: int) -> None:
         """Execute the next step of a role, and advance to the following step."""
