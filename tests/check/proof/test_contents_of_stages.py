@@ -120,7 +120,20 @@ RELAY = (
                 tg.tile_store(out, tg.tile_pipe_pop(rows), offset=(u, 0))
 """
 )
-RIGHT = {"slots": SLOTS, "pipe": PIPE, "relay": RELAY}
+COUNTDOWN = (
+    SLOTS.replace(
+        "        c = 0\n        more = 1\n", "        c = 0\n        s, p, left = 0, 0, S\n        more = 1\n"
+    )
+    .replace("mbarrier_wait(full, k % S, k // S)", "mbarrier_wait(full, s, p)")
+    .replace(" = slots[k % S][", " = slots[s][")
+    .replace(
+        "(free, k % S)\n            k += 1\n",
+        "(free, s)\n            s += 1\n            left -= 1\n            if left == 0:\n"
+        "                s, left = 0, S\n                p ^= 1\n",
+    )
+)
+"""The readers count the slots that are left until the first one follows."""
+RIGHT = {"slots": SLOTS, "pipe": PIPE, "relay": RELAY, "countdown": COUNTDOWN}
 TAKE = "            t = slots[k % S][0]\n"
 FREE = "            tg.mbarrier_arrive(free, k % S)\n"
 FULL = "            tg.mbarrier_arrive(full, k % S)\n"

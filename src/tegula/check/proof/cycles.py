@@ -15,11 +15,13 @@ MAX_SIZE = 1024
 
 
 class Cycle(NamedTuple):
-    """The numbers low ... low + size - 1, in ascending or descending order, again and again."""
+    """The numbers low ... low + size - 1, in ascending or descending order, again and again. `in_each_iteration`: each
+    iteration of the loop makes one step."""
 
     low: int
     size: int
     ascends: bool
+    in_each_iteration: bool
 
 
 def cycle(program: Program, v: Value) -> Cycle | None:
@@ -43,10 +45,11 @@ def _cycle(v: Value) -> Cycle | None:
         x = _evaluated(update, argument, x)
     low, size = min(numbers), len(numbers)
     steps = [b - a for a, b in zip(numbers, [*numbers[1:], first], strict=True)]
-    is_closed = x == first and max(numbers) == low + size - 1 and size > 1
+    is_closed = x == first and max(numbers) == low + size - 1
     for step in (1, -1) if is_closed else ():
         if steps.count(step) == size - 1 and (size > 2 or step > 0):
-            return Cycle(low, size, step > 0)
+            yielded = loop.body.yielded[loop.arguments.index(v)]
+            return Cycle(low, size, step > 0, update is yielded)
     return None
 
 

@@ -344,8 +344,10 @@ class Forms(Labels):
         if slot[0] == "value" and not index and (step is None or step.coefficients):
             remainders = self._remainders(slot, x, state)
             conditional = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
+            own = cycle(self.program, slot[3])
+            rate = number(1) if own is not None and own.in_each_iteration else step
             out = [
-                *sorted(remainders, key=lambda form: (guess.get(form[1]) != step, form[1] in conditional)),
+                *sorted(remainders, key=lambda form: (guess.get(form[1]) != rate, form[1] in conditional)),
                 *out,
             ]
         if slot[0] in ("arrived", "waited") and step is None:
@@ -552,11 +554,11 @@ class Forms(Labels):
         if t is None or not t.is_int:
             return []
         low, high = range_of_type(t)
-        cycles = [Cycle(low, high - low + 1, True)] if t.bits <= 16 else []
+        cycles = [Cycle(low, high - low + 1, True, False)] if t.bits <= 16 else []
         if (own := cycle(self.program, slot[3])) is not None:
             cycles.insert(0, own)
         out: list[Form] = []
-        for low, size, ascends in cycles:
+        for low, size, ascends, _ in cycles:
             y = x - low if ascends else number(low + size - 1) - x
             (a,) = y.atoms() if len(y.atoms()) == 1 else (None,)
             unwrapped = a.subterms[0] if a is not None and y == Sum({(a,): 1}) and a.kind == "mod" else y
