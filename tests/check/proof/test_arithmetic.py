@@ -486,6 +486,7 @@ def claims_without_proof(program: Program) -> dict[str, Any]:
         "lags": [[0, 0, 1, 3], [1, 1, 0, 0]],
         "rings": rings,
         "units": [],
+        "parts": [],
         "chains": chains,
     }
 

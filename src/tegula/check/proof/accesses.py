@@ -73,14 +73,15 @@ class Accesses(Values):
         """Record in `lags` the lead of an arrival, of one warp (`elected`) or of all warps, over the waits of these
         warps at each barrier. Waits of other warps count only after all warps have synchronised. `accesses`: the role
         does not arrive yet, but writes a ring that the arrival hands over."""
+        all_arrive = not elected or self.program.parts.get((b, self.role), (1, 0))[1] > 0
         warps_differ = self.program.warps[self.role] > 1 and (
-            role.warps_unordered if elected else role.one_warp_ahead
+            role.one_warp_ahead if all_arrive else role.warps_unordered
         )
         c, units, stages = role.arrived[b], self.program.units, self.program.stages
         for waited_barrier in role.waited:
             key = (b, self.role, waited_barrier)
             limit = stages[b] * units[b] + stages[waited_barrier] * units[waited_barrier]
-            same_warps = ((waited_barrier, self.role) in self.program.waits_of_one) == elected
+            same_warps = ((waited_barrier, self.role) in self.program.waits_of_one) != all_arrive
             lag = (
                 self._upper_bound(
                     (c + 1) * units[b] - role.waited[waited_barrier] * units[waited_barrier], limit

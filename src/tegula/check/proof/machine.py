@@ -268,7 +268,15 @@ class Machine(Accesses):
             if isinstance(e, E.Arrive) and not self._is_stage_of(e.stage, role.arrived.get(b), b):
                 raise Stuck("the stage is not the stage of the item", None, self.role)
             self._record_lag(role, b, isinstance(e, E.Arrive) and e.elected)
-            role.arrived[b] = role.arrived[b] + 1
+            elected = isinstance(e, E.Arrive) and e.elected
+            so_far, parts = role.parts.pop(b, (0, 0)), self.program.parts.get((b, self.role))
+            so_far = (so_far[0] + elected, so_far[1] + (not elected))
+            if parts is None or so_far == parts:
+                role.arrived[b] = role.arrived[b] + 1
+            elif so_far[0] > parts[0] or so_far[1] > parts[1]:
+                raise Stuck("the role has arrived for the item before", op, self.role)
+            else:
+                role.parts[b] = so_far
             role.outstanding_bytes[b] = role.outstanding_bytes.get(b, 0) + (
                 e.bytes if isinstance(e, E.Arrive) else 0
             )
@@ -280,7 +288,7 @@ class Machine(Accesses):
             item = role.arrived[b]
             if role.outstanding_bytes.get(b, 0) < e.bytes:
                 self._record_lag(role, b, True)
-            else:
+            elif b not in role.parts:
                 item = item - 1
             role.outstanding_bytes[b] = role.outstanding_bytes.get(b, 0) - e.bytes
             self._record_first_access(e.to, (self.role, True), {b: item})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any, TypeAlias
 
 from tegula.check.proof.guards import Guards
@@ -15,12 +17,15 @@ from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Select
+from tegula.ops.schedule import arrivals_at
 from tegula.types import DTYPES
 
 Engine: TypeAlias = tuple[int, bool]
 """An engine that accesses a ring: a role, and whether the engine fills the ring, by copies or stores."""
 Order: TypeAlias = list[list[tuple[Op, E.Event]]]
 """The events of each role in program order, each with its op."""
+MAX_PARTS = 3
+"""The maximum numbers of arrivals of one warp, and of all warps, of a role for an item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,8 @@ class Program(Scheduled):
             if is_shared or (rings_of_one_role and self._filling_roles(v, rows, self.order)):
                 self._ring(v, rows, self.order)
                 self.has_rings_of_one_role |= not is_shared
+        self.parts = dict(self._parts())
+        """By barrier and role, the numbers of arrivals of one warp, and of all warps, for an item, if not one alone."""
         self.units = [1] * len(self.barriers)
         """By barrier, the length of an item in the unit in which lags are counted."""
         self.overlapping = self._overlapping()
@@ -144,6 +151,48 @@ class Program(Scheduled):
 
     def stages_handed_over(self, buffer: Value) -> int:
         return self.rings[buffer].stages if buffer in self.rings else 0
+
+    # Arrivals --------------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+        """The roles that arrive more than once for an item of a barrier, by the count of the barrier, each with its
+        arrivals of one warp and of all warps."""
+        for b, v in enumerate(self.barriers):
+            rows: list[list[tuple[int, int]]] = []
+            roles = sorted(self.arrivers[b])
+            for r in roles:
+                kinds = {
+                    isinstance(e, E.Arrive) and e.elected for _, e in self.order[r] if self._arrives(e, b)
+                }
+                ones, all_ = (
+                    range(1, MAX_PARTS + 1) if kind in kinds else range(1) for kind in (True, False)
+                )
+                alone = [(1, 0)] if True in kinds and (self.warps[r] == 1 or False not in kinds) else []
+                alone += [(0, 1)] if False in kinds and not alone else []
+                rows.append([*alone, *product(ones, all_)])
+            for parts in sorted(product(*rows), key=lambda parts: sum(map(sum, parts))):
+                if sum(n + m * self.warps[r] for r, (n, m) in zip(roles, parts, strict=True)) == arrivals_at(
+                    v
+                ):
+                    yield from (((b, r), part) for r, part in zip(roles, parts, strict=True) if sum(part) > 1)
+                    break
+
+    def _arrives(self, e: E.Event, b: int) -> bool:
+        return isinstance(e, E.Arrive | E.NamedArrival) and self.at(e) == b
+
+    def completes(self, op: Op) -> bool:
+        """Whether an op's arrival is counted as the one that completes an item: the last one of its role, or of one
+        warp."""
+        for r, events in enumerate(self.order if self.parts else ()):
+            for b in {self.at(e) for o, e in events if o is op and isinstance(e, E.Arrive)}:
+                n, m = self.parts.get((b, r), (0, 1))
+                alike = [
+                    o
+                    for o, e in events
+                    if isinstance(e, E.Arrive) and self.at(e) == b and e.elected == (not m)
+                ]
+                return op in alike and (alike.index(op) + 1) % (m or n) == 0
+        return True
 
     # Rings -----------------------------------------------------------------------------------------------------------
 

@@ -113,6 +113,7 @@ class Search(Groups):
             "rings": rings,
             "offsets": [[b, r, n] for (b, r), n in self.machine.offsets.items()],
             "lags": [[*k, lags[k]] for k in dict.fromkeys(used(self.program, chains_of_waits, lags))],
+            "parts": [[*key, *part] for key, part in self.program.parts.items()],
             "units": [[b, n] for b, n in enumerate(units) if n > 1],
             "chains": chains_of_waits,
             "start": start,

@@ -53,9 +53,10 @@ class Role:
 
     `events`: the events of the current op, of which `completed_events` are complete; `issued_matmuls`: the number of
     started matmuls. `arrived`, `waited`: the numbers of arrivals and waits, by barrier; `repeatable_waits`: the
-    barriers waited for since the last arrival. `outstanding_bytes`: by barrier, the bytes that are announced and not
-    copied. `pending_matmuls`: the matmuls in flight, oldest first, each with its number, the memory that it reads, and
-    its operand in registers; `in_flight`: the number of the last matmul on each tile. `uncommitted_reads`,
+    barriers waited for since the last arrival. `parts`: by barrier, the numbers of arrivals of one warp, and of all
+    warps, for an item that is to get more of them. `outstanding_bytes`: by barrier, the bytes that are announced and
+    not copied. `pending_matmuls`: the matmuls in flight, oldest first, each with its number, the memory that it reads,
+    and its operand in registers; `in_flight`: the number of the last matmul on each tile. `uncommitted_reads`,
     `bulk_groups`: the memory that bulk stores read, in the open bulk group and in committed ones. `unfenced`: memory
     accessed since the last fence; `unsynchronised`: memory fenced since all threads (2), or the threads of each warp
     group (1), last synchronised; `issuer_only_reads`: memory whose asynchronous reads are complete, which the issuing
@@ -71,6 +72,7 @@ class Role:
     arrived: dict[int, Sum] = field(default_factory=dict[int, Sum])
     waited: dict[int, Sum] = field(default_factory=dict[int, Sum])
     repeatable_waits: set[int] = field(default_factory=set[int])
+    parts: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     outstanding_bytes: dict[int, int] = field(default_factory=dict[int, int])
     pending_matmuls: list[tuple[int, list[SlotKey], Value | None]] = field(default_factory=list[Any])
     in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
@@ -86,7 +88,7 @@ class Role:
             self, frames=[replace(s, values=dict(s.values), derived=dict(s.derived)) for s in self.frames]
         )
         for name in (
-            *("arrived", "waited", "repeatable_waits", "outstanding_bytes"),
+            *("arrived", "waited", "repeatable_waits", "parts", "outstanding_bytes"),
             *("in_flight", "unfenced", "unsynchronised", "issuer_only_reads"),
         ):
             setattr(role, name, getattr(self, name).copy())

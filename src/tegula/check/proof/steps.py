@@ -95,7 +95,7 @@ def _counts(program: Program, op: Op) -> list[Count]:
         for e in program.events_of(op) if program.acts(op) else ():
             if isinstance(e, E.Wait | E.NamedWait):
                 out.append(("waited", program.barrier[e.barrier]))
-            if isinstance(e, E.Arrive | E.NamedArrival):
+            if isinstance(e, E.Arrive | E.NamedArrival) and program.completes(op):
                 out.append(("arrived", program.barrier[e.barrier]))
     return out
 

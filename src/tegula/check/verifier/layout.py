@@ -143,6 +143,10 @@ class Layout(Scheduled):
         certified_rings = {self.values[v]: (rows, set(filling)) for v, rows, filling in certificate["rings"]}
         self.elected: dict[tuple[int, int], bool] = {}
         """By barrier and role, whether one warp of the role arrives there, instead of all warps."""
+        self.parts = {
+            (b, r): (n, m) for b, r, n, m in certificate["parts"] if _positive(n + m) and min(n, m) >= 0
+        }
+        """By barrier and role, the numbers of arrivals of one warp, and of all warps, for an item, if not one alone."""
         self._check_arrivals()
         self.rings: dict[Value, Ring] = {}
         for v, accesses in self.accesses.items():
@@ -168,7 +172,7 @@ class Layout(Scheduled):
                 b, many = self.at(e), self.warps[r] > 1
                 if isinstance(e, E.Arrive | E.NamedArrival):
                     one = isinstance(e, E.Arrive) and e.elected
-                    if many and self.elected.setdefault((b, r), one) != one:
+                    if many and (b, r) not in self.parts and self.elected.setdefault((b, r), one) != one:
                         raise Rejected(
                             "a role arrives with one warp at this op and with all warps at another", op
                         )
@@ -178,7 +182,9 @@ class Layout(Scheduled):
                         "a role waits for a barrier with all warps at this op and with one at another", op
                     )
         for b, v in enumerate(self.barriers):
-            count = sum(1 if self.elected.get((b, r)) else self.warps[r] for r in self.arrivers[b])
+            alone = {r: (1, 0) if self.elected.get((b, r)) else (0, 1) for r in self.arrivers[b]}
+            parts = [(r, *self.parts.get((b, r), part)) for r, part in alone.items()]
+            count = sum(n + m * self.warps[r] for r, n, m in parts)
             if count and count != arrivals_at(v):
                 assert isinstance(v.owner, Op)
                 message = f"a phase of {v.name} gets {count} arrivals, but its count is {arrivals_at(v)}"
@@ -240,8 +246,8 @@ class Layout(Scheduled):
         if not shared and not any(self.clustered(v) for v in self.barriers):
             return
         rows = [row for ring in self.rings.values() for row in ring.handovers]
-        if self.units or any(row.group > 1 for row in rows):
-            raise Rejected("a barrier hands over groups of stages in a cluster")
+        if self.units or self.parts or any(row.group > 1 for row in rows):
+            raise Rejected("a barrier hands over groups of stages, or gets parts of items, in a cluster")
         if any(row.waited_barrier != row.barrier for row in rows):
             raise Rejected("a role hands on stages of other roles in a cluster")
         clusters = Clusters(self.kernel, self.pure)

@@ -124,22 +124,32 @@ class Obligations(Walk):
                 "bytes of an item are outstanding at the arrival for another item",
             )
         role.outstanding_bytes[b] = (c, role.outstanding_bytes.get(b, (c, 0))[1] + count)
-        role.arrived[b] = plus(c, number(1))
         role.repeatable_waits.clear()
+        so_far, parts = role.parts.pop(b, (0, 0)), self.layout.parts.get((b, self.role))
+        so_far = (so_far[0] + elected, so_far[1] + (not elected))
+        if parts is None or so_far == parts:
+            role.arrived[b] = plus(c, number(1))
+        else:
+            self.require(
+                so_far[0] <= parts[0] and so_far[1] <= parts[1], "the role has arrived for the item before"
+            )
+            role.parts[b] = so_far
         self._drop_if_complete(role, b)
 
     def _check_lags(self, b: int, c: Poly, elected: bool, waited_barrier: int | None = None) -> None:
         """Check O4: the lags that the certificate claims hold at this arrival of one warp (`elected`) or of all warps.
-        The warps that arrive are the warps that have waited, or all warps have synchronised since. `waited_barrier`:
-        check the lag after waits at this barrier only."""
+        The warps that arrive are the warps that have waited, or all warps have synchronised since; one warp may arrive
+        after its own wait if all warps arrive for the item, too. `waited_barrier`: check the lag after waits at this
+        barrier only."""
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
-        warps_differ = role.warps_unordered if elected else role.one_warp_ahead
+        all_arrive = not elected or self.layout.parts.get((b, self.role), (1, 0))[1] > 0
+        warps_differ = role.one_warp_ahead if all_arrive else role.warps_unordered
         for after, lag in self.layout.lags.get((b, self.role), ()):
             if waited_barrier is not None and after != waited_barrier:
                 continue
             by_one_thread = (after, self.role) in self.layout.waits_of_one
             self.require(
-                not (many and warps_differ and after >= 0 and by_one_thread != elected),
+                not (many and warps_differ and after >= 0 and by_one_thread == all_arrive),
                 "all warps arrive, but only one of them has waited"
                 if by_one_thread
                 else "one warp arrives, but the waits of the other warps are not ordered before the arrival",
@@ -178,13 +188,9 @@ class Obligations(Walk):
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         self.require(b in role.arrived, "a copy completes on a barrier at which its role does not arrive")
         ring, n, c = self.layout.rings[e.to.buffer], self.layout.number[e.to.buffer], role.arrived[b]
-        previous = plus(c, number(-1))
-        if (
-            b in role.outstanding_bytes
-            and role.outstanding_bytes[b][0] == previous
-            and role.outstanding_bytes[b][1] >= e.bytes
-        ):
-            c = previous
+        announced, count = role.outstanding_bytes.get(b, (None, 0))
+        if count >= e.bytes and announced in (c, plus(c, number(-1))):
+            c = announced
         else:
             self._check_lags(b, c, True)
         self.require(

@@ -57,7 +57,8 @@ class Role:
     """One role on the path that is replayed.
 
     `events`: the events of the current op, of which `completed_events` are complete. `arrived`, `waited`: the ghosts a
-    and w, by barrier. `repeatable_waits`: the barriers waited for since the last arrival. `outstanding_bytes`: by
+    and w, by barrier. `repeatable_waits`: the barriers waited for since the last arrival. `parts`: by barrier, the
+    numbers of arrivals of one warp, and of all warps, for an item that is to get more of them. `outstanding_bytes`: by
     barrier, the item whose bytes are outstanding, and their number. `pending_matmuls`: the matmuls in flight, oldest
     first, each with its number, the memory that it reads, and its operand in registers; `in_flight`: the number of the
     last matmul on each tile. `uncommitted_reads`, `bulk_groups`: the memory that bulk stores read, in the open bulk
@@ -76,6 +77,7 @@ class Role:
     arrived: dict[int, Poly] = field(default_factory=dict[int, Poly])
     waited: dict[int, Poly] = field(default_factory=dict[int, Poly])
     repeatable_waits: set[int] = field(default_factory=set[int])
+    parts: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
     outstanding_bytes: dict[int, tuple[Poly, int]] = field(default_factory=dict[int, tuple[Poly, int]])
     pending_matmuls: list[tuple[int, list[Key], Value | None]] = field(default_factory=list[Any])
     in_flight: dict[Value, int] = field(default_factory=dict[Value, int])
@@ -93,6 +95,7 @@ class Role:
             "arrived",
             "waited",
             "repeatable_waits",
+            "parts",
             "outstanding_bytes",
             "in_flight",
             "pending_loads",
