@@ -96,6 +96,8 @@ class Scheduled(ABC):
         self.waiters: list[set[int]] = [set() for _ in self.barriers]
         self.waits_of_one: set[tuple[int, int]] = set()
         """The barriers that a role waits for with one warp, by barrier and role."""
+        self.copied: set[int] = set()
+        """The barriers on which bulk copies complete."""
         self.accesses: dict[Value, list[Access]] = {}
         for r, events in enumerate(self.order):
             for op, e in events:
@@ -110,6 +112,8 @@ class Scheduled(ABC):
             self.waits_of_one |= {(b, r)} if isinstance(e, E.Wait) and e.elected else set()
         elif isinstance(e, E.Arrive | E.NamedArrival):
             self.arrivers[b].add(r)
+        elif isinstance(e, E.CopyIn):
+            self.copied.add(b)
         writes = isinstance(e, E.CopyIn) or (isinstance(e, E.MemoryAccess) and e.write)
         for at in memory(e):
             self.accesses.setdefault(at.buffer, []).append((r, writes, not isinstance(e, E.MemoryAccess), op))

@@ -64,10 +64,39 @@ WRONG = {
 }
 
 
-def schedule(counter: str, old: str = "", new: str = "") -> str:
+USE = """\
+            tg.mbarrier_wait(full, STAGE, PARITY)
+            tg.tile_store(out, ring[STAGE], offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, STAGE)
+            NEXT
+"""
+FETCH = """\
+            tg.mbarrier_wait(empty, STAGE, 1 - (PARITY))
+            tg.mbarrier_expect_bytes(full, STAGE, N * 4)
+            tg.tile_load_async(x, ring[STAGE], (k, 0), full, STAGE)
+            NEXT
+"""
+
+
+def indented(lines: str) -> str:
+    return "".join(f"    {line}\n" for line in lines.splitlines())
+
+
+SHAPES = {
+    "two items in an iteration": KERNEL.replace(FETCH, FETCH * 2).replace(USE, USE * 2),
+    "an item before an inner loop": KERNEL.replace(
+        FETCH, FETCH + "            for q in range(1, k):\n" + indented(FETCH).replace("NEXT", "NEXT_INNER")
+    ).replace(USE, USE + "            for q in range(1, k):\n" + indented(USE).replace("NEXT", "NEXT_INNER")),
+}
+"""Loops in which a counter has several steps in an iteration."""
+
+
+def schedule(counter: str, old: str = "", new: str = "", text: str = KERNEL) -> str:
     """A kernel whose roles have a counter, after a change of the counter's steps."""
     first, stage, parity, step = COUNTERS[counter]
-    text = KERNEL
+    inner = step.replace("\n", "\n    ")
+    text = text.replace("NEXT_INNER", inner)
     for name, part in (
         ("FIRST", first),
         ("STAGE", stage),
@@ -81,6 +110,18 @@ def schedule(counter: str, old: str = "", new: str = "") -> str:
 @sampled(2, ("counter", "stages"), [(c, s) for c in COUNTERS for s in (3, 2, 5)])
 def test_stages_and_parities_of_counters_are_proved(counter: str, stages: int) -> None:
     assert outcome(lowered(kernel(schedule(counter), None, stages))) == "proved"
+
+
+LEFT = "the iterations until the last stage"
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_counters_with_several_steps_in_an_iteration_are_proved(shape: str, stages: int) -> None:
+    text = SHAPES[shape]
+    assert outcome(lowered(kernel(schedule(LEFT, text=text), None, stages))) == "proved"
+    wrong = schedule(LEFT, "left, p = 0, S", "left, p = 0, S + 1", text)
+    assert outcome(lowered(kernel(wrong, None, stages))) != "proved"
 
 
 @pytest.mark.parametrize("fault", WRONG)

@@ -27,7 +27,7 @@ class Accesses(Values):
     role's arrivals at the barrier over its waits at the other barrier, without the offsets of the waits; None if no
     maximum is known. `item_shifts`: by ring and engine, for each barrier, the maximum number of arrivals of the engine
     at an access of the ring, less the item of the ring. `first_accesses`: the engines in the order of their first
-    accesses of rings."""
+    accesses of rings. `passed`: by barrier and role, the number of items that the role's last wait has passed over."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -35,6 +35,7 @@ class Accesses(Values):
         self.lags: dict[tuple[int, int, int], int | None] = {}
         self.item_shifts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.first_accesses: dict[tuple[Value, Engine], None] = {}
+        self.passed: dict[tuple[int, int], int] = {}
         self.requires_items = True
         """Whether accesses of items that a role may not have acquired are refused."""
 

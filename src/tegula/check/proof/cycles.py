@@ -55,31 +55,58 @@ def _cycle(v: Value) -> Cycle | None:
 
 def _first(v: Value) -> int | None:
     """The constant with which the outermost loop that carries a number begins."""
-    while isinstance(v.owner, Region):
-        loop = v.owner.parent
-        if not isinstance(loop, LoopLike) or v not in loop.arguments:
+    while (first := constant(v)) is None:
+        source = _source(v)
+        if source is not v and source is not None:
+            v = source
+        elif (
+            isinstance(v.owner, Region)
+            and isinstance(loop := v.owner.parent, LoopLike)
+            and v in loop.arguments
+        ):
+            v = loop.initial[loop.arguments.index(v)]
+        elif isinstance(v.owner, LoopLike):
+            v = v.owner.initial[v.owner.results.index(v)]
+        else:
             return None
-        v = loop.initial[loop.arguments.index(v)]
-    first = constant(v)
-    return None if first is None else first.value
+    return first.value
+
+
+def _source(v: Value) -> Value | None:
+    """The carried number, an argument or a result of a loop, from which a number is computed with constants; None if
+    there is no such number."""
+    while isinstance(v.owner, Op) and not isinstance(v.owner, LoopLike):
+        op = v.owner
+        if isinstance(op, BranchLike):
+            operands = [region.yielded[op.results.index(v)] for region in op.alternatives]
+        else:
+            operands = [x for x in op.operands if x.type == v.type]
+        operands = [x for x in dict.fromkeys(operands) if constant(x) is None]
+        if len(operands) != 1:
+            return None
+        v = operands[0]
+    return v
 
 
 def _update(argument: Value, yielded: Value) -> tuple[Value, Value | None]:
-    """The argument of the innermost loop that carries a number, and what an iteration of this loop yields, without
-    branches that leave the number as it is."""
+    """A carried number, and the next one that is computed from it in an iteration of the loop with an argument, without
+    branches that leave the number as it is: in the innermost loop that carries it, or before that loop."""
     while yielded is not argument:
         op = yielded.owner
-        if isinstance(op, LoopLike) and op.initial[op.results.index(yielded)] is argument:
+        if isinstance(op, LoopLike):
             k = op.results.index(yielded)
-            argument, yielded = op.arguments[k], op.body.yielded[k]
-        elif isinstance(op, BranchLike):
+            if op.initial[k] is argument:
+                argument, yielded = op.arguments[k], op.body.yielded[k]
+            else:
+                yielded = op.initial[k]
+            continue
+        if isinstance(op, BranchLike):
             sides = [region.yielded[op.results.index(yielded)] for region in op.alternatives]
             changed = [v for v in sides if v is not argument]
-            if len(changed) != 1 or len(sides) != 2:
-                return argument, yielded
-            yielded = changed[0]
-        else:
-            return argument, yielded
+            if len(changed) == 1 and len(sides) == 2:
+                yielded = changed[0]
+                continue
+        return _source(yielded) or argument, yielded
     return argument, None
 
 

@@ -137,7 +137,9 @@ class Forms(Labels):
             self.machine.state, self.machine.role = state, r
             known_counts, varying_counts = items(self.program, loop.body, trip)
             out |= {
-                (kind, r, b): None if (kind, b) in varying_counts else n
+                (kind, r, b): None
+                if (kind, b) in varying_counts
+                else n * (1 + self.machine.passed.get((b, r), 0) * (kind == "waited"))
                 for (kind, b), n in known_counts.items()
             }
             out |= {(kind, r, b): None for kind, b in varying_counts}
@@ -347,7 +349,14 @@ class Forms(Labels):
             own = cycle(self.program, slot[3])
             rate = number(1) if own is not None and own.in_each_iteration else step
             out = [
-                *sorted(remainders, key=lambda form: (guess.get(form[1]) != rate, form[1] in conditional)),
+                *sorted(
+                    remainders,
+                    key=lambda form: (
+                        guess.get(form[1], number(0)) == number(0),
+                        guess.get(form[1]) != rate,
+                        form[1] in conditional,
+                    ),
+                ),
                 *out,
             ]
         if slot[0] in ("arrived", "waited") and step is None:

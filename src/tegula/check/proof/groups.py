@@ -29,6 +29,7 @@ class Groups(Forms):
         groups_by_condition: dict[Any, list[int]] = {}
         rates = {r: self._rates(state, r) for r in conditions}
         nested = {r: self._nested_loops(state, r) for r in conditions}
+        stages = {b: n for b, n in enumerate(self.program.stages) if b not in self.program.copied}
         for r, c in conditions.items():
             trial = state.copy()
             trial.assume(c)
@@ -37,7 +38,7 @@ class Groups(Forms):
                 for q, d in conditions.items()
                 if q != r
                 and (c == d or trial.known.holds(d) is True)
-                and have_equal_rates(rates[r], rates[q])
+                and have_equal_rates(rates[r], rates[q], stages)
             ]
             equivalent = [q for q in others if self._implies(state, conditions[q], c)]
             are_equal = all(self._equal(state, conditions[q], c) for q in equivalent)

@@ -357,13 +357,17 @@ class Machine(Accesses):
                 if lag is not None and key[1:] == (self.role, b):
                     self.lags[key] = lag + self.offsets[b, self.role] * self.program.units[b]
         offset = self.offsets[b, self.role]
-        if not (
-            known.equal(stage, mod(w, stages))
-            and known.equal(parity, mod(div(w, stages) + offset // stages, 2))
-        ):
-            if b in role.repeatable_waits:
+
+        def is_for(w: Sum) -> bool:
+            parity_of_item = mod(div(w, stages) + offset // stages, 2)
+            return known.equal(stage, mod(w, stages)) and known.equal(parity, parity_of_item)
+
+        if not is_for(w):
+            if b in role.repeatable_waits and is_for(w - 1):
                 return True
-            raise Stuck("the stage or the parity does not belong to the item", None, self.role)
+            w = self._next_item_of_stage(stage, w, b)
+            if b in self.program.copied or not is_for(w):
+                raise Stuck("the stage or the parity does not belong to the item", None, self.role)
         if not self._is_complete(b, w - offset):
             return False
         role.waited[b] = w + 1
@@ -374,6 +378,23 @@ class Machine(Accesses):
                 role.warps_unordered or not e.elected,
             )
         return True
+
+    def _next_item_of_stage(self, stage: Any, w: Sum, b: int) -> Sum:
+        """The first item from w on that is in a stage: a number after w, or a number after the item of which the stage
+        is the remainder, or else w and a remainder."""
+        known, stages = self.state.known, self.program.stages[b]
+        distance = number(stages - 1) - mod(w - number(stage) - 1, stages)
+        constant = next((k for k in range(1, stages) if known.equal(distance, number(k))), None)
+        if constant is not None:
+            self.passed[b, self.role] = constant
+            return w + constant
+        dividends = [
+            a.subterms[0] for a in number(stage).atoms() if a.kind == "mod" and a.subterms[1] == stages
+        ]
+        for x in (q + k for q in [*dividends, number(stage)] for k in (self.offsets[b, self.role], 0)):
+            if known.nonnegative(x - w) and known.nonnegative(w + stages - 1 - x):
+                return x
+        return w + distance
 
     def _is_complete(self, b: int, item: Sum) -> bool:
         known = self.state.known

@@ -3,7 +3,7 @@ wait count. The search starts from these estimates and refines them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import TypeVar
 
@@ -476,10 +476,22 @@ def _added(yielded: Value, argument: Value, trip: Trip, steady: Steady) -> Sum |
     return None
 
 
-def have_equal_rates(rates: Rates, other: Rates) -> bool:
+def have_equal_rates(rates: Rates, other: Rates, stages: Mapping[int, int]) -> bool:
     """Whether one iteration of each of two loops has the same known numbers of arrivals and waits at the barriers
-    that both use."""
-    return all(n == m for (_, b), n in rates.items() for (_, c), m in other.items() if b == c)
+    that both use. `stages`: the numbers of stages of barriers at which a wait may pass over items of other stages."""
+
+    def agree(kind: str, n: Sum, other_kind: str, m: Sum, stages: int) -> bool:
+        if kind == other_kind or n == m:
+            return n == m
+        waits, arrivals = (n.value or 0, m.value or 0) if kind == "waited" else (m.value or 0, n.value or 0)
+        return waits < arrivals <= waits * stages
+
+    return all(
+        agree(kind, n, other_kind, m, stages.get(b, 1))
+        for (kind, b), n in rates.items()
+        for (other_kind, c), m in other.items()
+        if b == c
+    )
 
 
 def share_a_barrier(rates: Rates, other: Rates) -> bool:

@@ -302,16 +302,19 @@ def choice(c: Condition, p: Sum, q: Sum) -> Sum:
 
 def _next_stage_or_parity(c: Condition, p: Sum, q: Sum) -> Sum | None:
     """The next stage or parity in closed form, if the condition selects the last stage, b mod n = n - 1: there the next
-    stage is 0, or the parity flips. None for other choices."""
+    stage is 0, also counted from another number or downwards, or the parity flips. None for other choices."""
     remainders = [a for a in c[1].atoms() if a.kind == "mod"] if c[0] == "eq" else []
     if len(remainders) != 1:
         return None
     b, n = remainders[0].subterms
     stage = Sum({(remainders[0],): 1})
+    if c == eq(stage) and q - p == stage - n:
+        return p - (n - 1) + mod(b - 1, n)
     if c != eq(stage - (n - 1)):
         return None
-    if p.value == 0 and q == stage + 1:
-        return mod(b + 1, n)
+    for sign in (1, -1):
+        if q - p == (stage + 1) * sign:
+            return p + mod(b + 1, n) * sign
     parity = next((a for a in q.atoms() if a.kind == "mod" and a.subterms[1] == 2), None)
     if parity is None or q != Sum({(parity,): 1}) or p != number(1) - q:
         return None

@@ -45,7 +45,8 @@ class Obligations(Walk):
 
     def wait(self, e: E.Wait) -> None:
         """A wait for an mbarrier: its stage and parity belong to the role's next item (O1), and the wait ends (O3);
-        or a repetition of the role's previous wait."""
+        or a repetition of the role's previous wait. The role may pass over items of other stages if no copies complete
+        on the barrier, so that all items before one that is complete are complete."""
         b, role = self.layout.barrier[e.barrier], self.state.roles[self.role]
         stages, w = self.layout.stages[b], role.waited[b]
         offset = self.layout.offset.get((b, self.role), 0)
@@ -57,10 +58,12 @@ class Obligations(Walk):
             parity = self.atoms.mod(plus(self.atoms.div(w, stages), number(offset // stages)), 2)
             return self.is_stage_of(e.stage, w, stages) and self.state.facts.equal(e.parity, parity)  # type: ignore[arg-type]
 
-        if b in role.repeatable_waits and not is_for(w):
-            self.require(is_for(plus(w, number(-1))), "the stage or the parity does not belong to the item")
-            return
-        self.require(is_for(w), "the stage or the parity does not belong to the item")
+        if not is_for(w):
+            if b in role.repeatable_waits and is_for(plus(w, number(-1))):
+                return
+            is_ordered = b not in self.layout.copied and not self.layout.clustered(e.barrier)
+            w = self._next_item_of_stage(e.stage, w, stages)
+            self.require(is_ordered and is_for(w), "the stage or the parity does not belong to the item")
         self._check_complete(b, plus(w, number(-offset)))
         role.waited[b] = plus(w, number(1))
         role.repeatable_waits.add(b)
@@ -69,6 +72,15 @@ class Obligations(Walk):
                 role.one_warp_ahead or e.elected,
                 role.warps_unordered or not e.elected,
             )
+
+    def _next_item_of_stage(self, stage: Any, w: Poly, stages: int) -> Poly:
+        """The first item from w on that is in a stage."""
+        later = (plus(w, number(k)) for k in range(1, stages))
+        constant_distance = next((x for x in later if self.is_stage_of(stage, x, stages)), None)
+        if constant_distance is not None:
+            return constant_distance
+        past_stage = self.atoms.mod(plus(plus(w, number(-1)), stage, -1), stages)
+        return plus(plus(w, number(stages - 1)), past_stage, -1)
 
     def _check_complete(self, b: int, item: Poly) -> None:
         """Check O3: all arrivers have arrived for the item, and no bytes of it or of earlier items are outstanding."""
