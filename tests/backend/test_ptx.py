@@ -198,6 +198,8 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
     (79, 128, 36 << 10, []),  # 6 blocks fit into registers, and into shared memory
     (79, 128, 24 << 10, [8]),
     (26, 256, 0, []),  # 8 blocks fit already
+    (64, 128, 0, []),  # 8 blocks have 32 warps
+    (65, 128, 0, [9]),  # 9 blocks leave 56 registers
 ])  # fmt: skip
 def test_more_blocks_are_tried_once_and_only_with_enough_registers(
     registers: int, threads: int, shared_bytes: int, blocks: list[int], tmp_path: Path

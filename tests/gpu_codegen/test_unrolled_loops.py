@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree, assert_same_bits, traced
-from gpu_code import assemble
+from gpu_code import assemble, lower_to_llvm
 from lowering import Launch, agrees, lowered
 from simt import run_together
 
@@ -135,3 +135,21 @@ def test_llvm_unrolls_loops_only_if_the_code_stays_short(width: int, body_kind: 
     launch = Launch(sum_repeatedly(width), [tg.zeros((2, width)), tg.zeros((2, width))], (2, 32), 32)
     text = lower_kernel(*lowered(launch), get_cuda_target()).text
     assert re.findall(r"llvm\.loop\.unroll\.(\w+)", text) == [body_kind]
+
+
+@tg.kernel
+def weighted_sums(a: tg.array[float], n: int, o: tg.array[float]):
+    i = tg.tid()
+    total = 0.0
+    for k in range(4):
+        total += a[k]
+    for k in range(4):
+        for j in range(n):
+            total += a[j] * float(k)
+    o[i] = total
+
+
+def test_loops_around_other_loops_are_not_unrolled() -> None:
+    code = lower_to_llvm(weighted_sums, [tg.zeros(8), 3, tg.zeros(64)], (64,), 64)
+    assert code.text.count("llvm.loop.unroll.full") == 1
+    assert code.text.count("llvm.loop.unroll.disable") == 2

@@ -35,6 +35,8 @@ SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
 MIN_GAIN = 1.25
 """The minimum factor by which the number of resident CTAs grows with fewer registers."""
+ENOUGH_WARPS = 32
+"""The number of resident warps with which a kernel is not assembled for more, because it gains about 1 %."""
 LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
 """The minimum parts of the registers that ptxas chooses without a limit: below `LIKELY_FRACTION` more than one further
 CTA is not tried, below `POSSIBLE_FRACTION` none is, because all such kernels spill."""
@@ -130,7 +132,10 @@ def fill_multiprocessor(
 
 def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_blocks: int) -> int:
     """The maximum number of resident CTAs, at least `MIN_GAIN` times as many, for which a kernel is likely not to
-    spill; `resident` if no number is. `registers`: the registers of a thread with `resident` CTAs."""
+    spill; `resident` if no number is, or if these CTAs have ENOUGH_WARPS. `registers`: the registers of a thread with
+    `resident` CTAs."""
+    if resident * _warps(threads) >= ENOUGH_WARPS:
+        return resident
     limits = {
         blocks: _registers(blocks, threads)
         for blocks in range(max_blocks, resident, -1)

@@ -72,6 +72,15 @@ class _Lowering:
         self._define(self.kernel.body)
         self._rewrite(self.kernel.body)
         replace(self.kernel.body, self.replaced)
+        self._erase_unused_reads()
+
+    def _erase_unused_reads(self) -> None:
+        """Erase the reads of buffers that replace the values read from them."""
+        reads = [value.owner for value in self.buffers if isinstance(value.owner, BufRead)]
+        users = uses(self.kernel.body) if reads else {}
+        for read in reads:
+            if read.parent is not None and not users.get(read.result):
+                read.parent.ops.remove(read)
 
     def _find_register_reshapes(self) -> set[ReshapeLike]:
         """The permutations and reshapes between values that need no buffer: layouts may be propagated through them, so

@@ -10,7 +10,7 @@ from tegula.codegen.control import trips
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.gpu.stored_vectors import passed_registers
 from tegula.codegen.text import register_type, vector_of
-from tegula.ir import Op, Region, Value
+from tegula.ir import LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
 from tegula.ops.roles import WARP
@@ -18,7 +18,8 @@ from tegula.types import TileType, components, scalar_of
 
 MAX_UNROLLED_TRIPS, MAX_UNROLLED_LINES = 16, 1536
 """The maximum trip count of a loop that LLVM may unroll, and the maximum number of lines of its unrolled text: longer
-code compiles slowly and does not fit the instruction cache."""
+code compiles slowly and does not fit the instruction cache. Loops around other loops are not unrolled, because most of
+their time is in the inner loops."""
 
 Body = Callable[[Region], None]
 
@@ -242,7 +243,10 @@ def _for(s: GpuState, op: For, body: Body) -> None:
         body(region)
     lines, trip_count = s.length() - begin, _known_trips(op)
     may_unroll = (
-        not op.rolled and trip_count <= MAX_UNROLLED_TRIPS and trip_count * lines <= MAX_UNROLLED_LINES
+        not op.rolled
+        and trip_count <= MAX_UNROLLED_TRIPS
+        and trip_count * lines <= MAX_UNROLLED_LINES
+        and (trip_count == 1 or not any(isinstance(o, LoopLike) for o in region.walk()))
     )
     if may_unroll and trip_count:
         s.repeated += (trip_count - 1) * lines
