@@ -88,6 +88,29 @@ def test_no_size_of_a_matrix_spills_registers(name: str, n: int) -> None:
     assert batched.block_dim > WARP or "bar.sync" not in text
 
 
+LINES = {
+    ("lower Cholesky", 32): 2100,
+    ("LU", 32): 3500,
+    ("solution", 32): 1600,
+    ("inverse", 16): 3300,
+    ("inverse", 32): 2200,
+    ("determinant", 32): 3600,
+    ("logarithm of the determinant", 32): 3700,
+    ("eigenvectors", 16): 1800,
+    ("eigenvectors", 32): 3300,
+    ("singular vectors", 16): 2600,
+}
+"""The maximum number of lines of LLVM code, to which the time of a compile is proportional."""
+
+
+@pytest.mark.parametrize(("name", "n"), LINES)
+def test_steps_share_their_code(name: str, n: int) -> None:
+    function, has_matrix, constants = CASES[name]
+    shapes = matrix_shapes(function, n, n if has_matrix else 0)
+    code, _ = lower(kernel_on_gpu(function, shapes, **constants), shapes)
+    assert code.text.count("\n") <= LINES[name, n]
+
+
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64])
 def test_reads_of_lines_that_all_threads_share_need_no_branch(dtype: Any) -> None:
     """The column of a step is read by all threads, also by the 12 threads without a column of the right-hand side."""

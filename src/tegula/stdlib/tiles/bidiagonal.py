@@ -121,7 +121,8 @@ def _tile_bidiagonal_svd(
                 squared_length = f * f + g * g
                 is_null = squared_length <= tiny
                 length = tg.sqrt(tg.where(is_null, one, squared_length))
-                right_c, right_s = tg.where(is_null, one, f / length), tg.where(is_null, zero, g / length)
+                inverse = one / length
+                right_c, right_s = tg.where(is_null, one, f * inverse), tg.where(is_null, zero, g * inverse)
                 length = tg.where(is_null, f, length)
                 superdiagonal[k] = tg.where(is_active, tg.where(k == first, zero, length), superdiagonal[k])
                 f_row, g_row = right_c * current + right_s * between, right_s * below
@@ -129,9 +130,10 @@ def _tile_bidiagonal_svd(
                 squared_length = f_row * f_row + g_row * g_row
                 is_null = squared_length <= tiny
                 length = tg.sqrt(tg.where(is_null, one, squared_length))
+                inverse = one / length
                 left_c, left_s = (
-                    tg.where(is_null, one, f_row / length),
-                    tg.where(is_null, zero, g_row / length),
+                    tg.where(is_null, one, f_row * inverse),
+                    tg.where(is_null, zero, g_row * inverse),
                 )
                 diagonal[k] = tg.where(is_active, tg.where(is_null, f_row, length), diagonal[k])
                 current = tg.where(is_active, left_c * below_row - left_s * between, below)

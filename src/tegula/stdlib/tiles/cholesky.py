@@ -54,12 +54,6 @@ def tile_cholesky(
     ...
 
 
-def unroll_factor(n: int) -> int:
-    """The unroll factor of the loop over the columns of a slot. Unrolling saves instructions, but a loop body larger
-    than the instruction cache runs slower."""
-    return ROWS if n <= WARP else 1
-
-
 def fits_grid(n: int, group: int, dtype: DType) -> bool:
     """Whether the lanes of a warp hold a matrix as a grid. Smaller matrices share warps, with a row in each lane."""
     return n > WARP // 2 and fits_warp(n, group, dtype)
@@ -180,35 +174,31 @@ def _tile_cholesky_on_grid(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[
     one, zero = type(x[0, 0])(1.0), type(x[0, 0])(0.0)
     for row_slot in tg.unrolled(rows):
         column_slot = row_slot // 2
-        for first_step in tg._rolled(tg.static(ROWS // unroll_factor(n))):
-            for step_in_body in tg.unrolled(tg.static(unroll_factor(n))):
-                step = first_step * tg.static(unroll_factor(n)) + step_in_body
-                k = row_slot % 2 * ROWS + step
-                d = tg.lane_shuffle(x[row_slot, column_slot], step * COLUMNS + k)
-                pivot, inverse = tg._tile_root_of_pivot(d)
-                scale = tg.where(column == k, inverse, one)
-                below, right = tg.vector(zero, length=rows), tg.vector(zero, length=columns)
-                for r in tg.unrolled(rows):
-                    if r >= row_slot:
-                        x[r, column_slot] = x[r, column_slot] * scale
-                x[row_slot, column_slot] = tg.where(
-                    lane == step * COLUMNS + k, pivot, x[row_slot, column_slot]
-                )
-                for r in tg.unrolled(rows):
-                    if r >= row_slot:
-                        below[r] = tg.lane_shuffle(x[r, column_slot], k, COLUMNS)
-                for c in tg.unrolled(columns):
-                    if c >= column_slot:
-                        # Row i of this lane's column is among the rows of the lanes with row i % 4.
-                        upper, lower = below[2 * c], below[tg.min(2 * c + 1, tg.static(rows - 1))]
-                        right[c] = tg.lane_shuffle(tg.where(column < ROWS, upper, lower), source)
-                        for r in tg.unrolled(rows):
-                            if r >= row_slot and r >= 2 * c:
-                                updated = x[r, c] - below[r] * right[c]
-                                if c > column_slot:
-                                    x[r, c] = updated
-                                else:
-                                    x[r, c] = tg.where(column > k, updated, x[r, c])
+        for step in tg._rolled(ROWS):
+            k = row_slot % 2 * ROWS + step
+            d = tg.lane_shuffle(x[row_slot, column_slot], step * COLUMNS + k)
+            pivot, inverse = tg._tile_root_of_pivot(d)
+            scale = tg.where(column == k, inverse, one)
+            below, right = tg.vector(zero, length=rows), tg.vector(zero, length=columns)
+            for r in tg.unrolled(rows):
+                if r >= row_slot:
+                    x[r, column_slot] = x[r, column_slot] * scale
+            x[row_slot, column_slot] = tg.where(lane == step * COLUMNS + k, pivot, x[row_slot, column_slot])
+            for r in tg.unrolled(rows):
+                if r >= row_slot:
+                    below[r] = tg.lane_shuffle(x[r, column_slot], k, COLUMNS)
+            for c in tg.unrolled(columns):
+                if c >= column_slot:
+                    # Row i of this lane's column is among the rows of the lanes with row i % 4.
+                    upper, lower = below[2 * c], below[tg.min(2 * c + 1, tg.static(rows - 1))]
+                    right[c] = tg.lane_shuffle(tg.where(column < ROWS, upper, lower), source)
+                    for r in tg.unrolled(rows):
+                        if r >= row_slot and r >= 2 * c:
+                            updated = x[r, c] - below[r] * right[c]
+                            if c > column_slot:
+                                x[r, c] = updated
+                            else:
+                                x[r, c] = tg.where(column > k, updated, x[r, c])
     for c in tg.unrolled(columns):
         for r in tg.unrolled(rows):
             if r < 2 * c:

@@ -61,10 +61,11 @@ def _tile_eigh_by_chunks(
     symmetric = tg.where(
         rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a)
     )
-    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN is replaced by 0.
-    largest = tg.tile_max(tg.abs(symmetric))[0]
-    scaled = symmetric / tg.where(largest > zero, largest, type(zero)(1.0))
-    has_nan = tg.isnan(tg.tile_sum(scaled)[0])
+    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN or an infinity is
+    # replaced by 0.
+    scale, inverse = tg._tile_scales(tg.tile_max(tg.abs(symmetric))[0])
+    scaled = symmetric * inverse
+    has_nan = not tg.isfinite(tg.tile_sum(scaled)[0])
     d, e, q = tg._tile_tridiagonal(tg.where(has_nan, zero, scaled))
     w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q, width)
     order = tg._tile_ascending(w)
@@ -72,7 +73,7 @@ def _tile_eigh_by_chunks(
     sign = tg.tile_reshape(tg._tile_positive_signs(v), (1, n))
     nan_if_failed = tg.where(is_failed, type(zero)(nan), zero)
     info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
-    return w[order] * largest + nan_if_failed, v * sign + nan_if_failed, info
+    return w[order] * scale + nan_if_failed, v * sign + nan_if_failed, info
 
 
 @cooperative

@@ -11,7 +11,7 @@ from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lu import is_padded, well_pivoted
-from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, WARP, fits_lanes
+from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, PLACES, WARP, fits_lanes, fits_warp
 
 N = Extent("N")
 SOLVED = 24
@@ -93,6 +93,12 @@ def by_one_warp(a):
         return tg._tile_inverse_in_place(a)
 
 
+@tile_inverse.program(when=lambda N, group, Real: N <= WARP // 2 and fits_warp(N, group, Real))
+def by_part_of_warp(a):
+    """Smaller matrices share warps, with a row in each lane."""
+    return tg._tile_inverse_in_place(a)
+
+
 @cooperative
 def _tile_inverse_in_place(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
     """Gauss-Jordan elimination in place. Each step subtracts multiples of the pivot row from all other rows, also from
@@ -137,29 +143,19 @@ def _tile_inverse_in_lanes(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
     slots = tg.static(-(-n // WARP))
     row = tg.tile_local(a, (WARP, 1))
     zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
-    none = type(tg._tile_magnitude_bits(zero))(0)
     place, free, step_of_row, row_of_step = (
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
     )
-    magnitude, factor, own_pivot = (
-        tg.vector(none, length=slots),
-        tg.vector(zero, length=slots),
-        tg.vector(one, length=slots),
-    )
+    factor, own_pivot = tg.vector(zero, length=slots), tg.vector(one, length=slots)
     for s in tg.unrolled(slots):
         place[s] = step_of_row[s] = lane + s * WARP
         free[s] = tg.where(place[s] < n, 1, 0)
+    place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
     for k in tg._rolled(n):
-        for s in tg.unrolled(slots):
-            magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
-        p = tg._tile_first_of_largest(magnitude, place)
-        pivot = row[0, 0]
-        for s in tg.unrolled(slots):
-            pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
-        pivot = tg.lane_shuffle(pivot, p & (WARP - 1))
+        p = place_of_pivot & (PLACES - 1)
         scale, inverse, inverse_for_done = tg._tile_inverses_of_pivot(pivot)
         for s in tg.unrolled(slots):
             is_pivot = lane + s * WARP == p
@@ -170,13 +166,14 @@ def _tile_inverse_in_lanes(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
             row_of_step[s] = tg.where(lane + s * WARP == k, p, row_of_step[s])
             own_pivot[s] = tg.where(is_pivot, pivot, own_pivot[s])
         for owner in tg.static(range(slots)):
-            if p // WARP == owner:
+            if tg.static(slots == 1) or p // WARP == owner:
                 for c in tg.unrolled(n - 1):
                     element = tg.lane_shuffle(row[owner, c + 1], p & (WARP - 1))
                     for s in tg.unrolled(slots):
                         row[s, c] = row[s, c + 1] - factor[s] * element
         for s in tg.unrolled(slots):
             row[s, n - 1] = tg.where(lane + s * WARP == p, one, -factor[s])
+        place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
     # Rows of an odd number of elements, so that lanes write to different banks.
     x = tg.tile_empty(shape=(slots * WARP, tg.static(n + 1 - n % 2)), dtype=type(zero), storage="shared")
     for s in tg.unrolled(slots):

@@ -14,11 +14,16 @@ from tegula.stdlib.tiles.warps import MATRIX_REGISTERS, PLACES, WARP, fits_lanes
 from tegula.types import bool_, float32, float64, int32, uint32, uint64
 
 N, M, ONE = Extent("N"), Extent("M"), 1
-STEPS = 16
-"""The number of steps that share their code if a lane has several rows. Fewer steps take more code, but less to run."""
 
 SMALL, SCALE = 2.0**-60, 2.0**64
 """Pivots below SMALL, whose inverses may overflow, and their columns are multiplied by SCALE."""
+
+
+def steps_of(n: int) -> int:
+    """The number of steps of an elimination that share their code, which also computes registers of the columns that
+    these steps finish. Fewer steps take more code, but less to run as long as the code fits the instruction cache."""
+    bodies = -(-n // (8 if n <= WARP else 16))
+    return -(-n // bodies)
 
 
 def is_padded(n: int) -> bool:
@@ -116,11 +121,11 @@ def _tile_eliminate(
 
 
 @tile_lu.program(
-    when=lambda N, group, Real, partial: N != WARP and fits_lanes(N, group, Real, partial, MATRIX_REGISTERS),
+    when=lambda N, group, Real, partial: fits_lanes(N, group, Real, partial, MATRIX_REGISTERS),
 )
 def in_lanes(a):
     if tg._on_gpu():
-        return tg._tile_lu_in_lanes(a) if a.shape[0] < WARP else tg._tile_lu_in_loops(a)
+        return tg._tile_lu_in_lanes(a)
     else:
         return tg._tile_lu_without_exchanges(a, True)
 
@@ -132,90 +137,58 @@ def by_one_warp(a):
 
 @cooperative
 def _tile_lu_in_lanes(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
-    """As `_tile_lu_without_exchanges`, with a row in each lane. `position` holds the current position of the lane's row
-    in the permuted matrix. Lanes beyond the matrix hold rows of zeros that are never free, so that all sizes have the
-    same steps."""
-    n, lane = a.shape[0], tg.group_lane()
-    row = tg.tile_local(a, (WARP, 1))
-    zero = type(row[0, 0])(0.0)
-    none = type(tg._tile_magnitude_bits(zero))(0)
-    factors = tg.tile_empty(shape=(WARP, n), dtype=type(zero), storage="shared")
-    position, free, piv = lane, lane < n, tg.vector(lane, length=1)
-    for k in tg.unrolled(n):
-        magnitude = tg.where(free, tg._tile_magnitude_bits(row[0, k]), none)
-        is_largest = magnitude == tg.lane_max(magnitude)
-        packed_pivot = tg.lane_min(tg.where(is_largest, position * PLACES + lane, PLACES * PLACES))
-        p, pivot_position = packed_pivot & (PLACES - 1), packed_pivot >> tg.static(PLACES.bit_length() - 1)
-        scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(row[0, k], p))
-        is_pivot = lane == p
-        free = free & ~is_pivot
-        factor = row[0, k] * scale * inverse
-        row[0, k] = tg.where(free, factor, row[0, k])
-        position = tg.where(is_pivot, k, tg.where(position == k, pivot_position, position))
-        piv[0] = tg.where(lane == k, pivot_position, piv[0])
-        for c in tg.unrolled(n):
-            if c > k:
-                element = tg.lane_shuffle(row[0, c], p)
-                row[0, c] = tg.where(free, row[0, c] - factor * element, row[0, c])
-    for c in tg.unrolled(n):
-        factors[position, c] = row[0, c]
-    return factors[:n, :], tg.tile_from_local(piv, (WARP,), (n,))
-
-
-@cooperative
-def _tile_lu_in_loops(a: Tile[Real, N, N]) -> tuple[Tile[Real, N, N], Tile[int32, N]]:
-    """As `_tile_lu_in_lanes`, with rows i, i + 32, .. in lane i, for matrices whose unrolled steps would be larger than
-    the instruction cache. STEPS steps share their code: in each step rows move by one register, so that the column of
-    the step is in the first register, and the finished column moves to shared memory. The pivot is the result of a
-    reduction of a tile, which is the same in all lanes, so that the elements of the pivot row need no selections."""
+    """As `_tile_lu_without_exchanges`, with rows i, i + 32, .. in lane i, and several steps that share their code (see
+    steps_of): in each step rows move by one register, so that the column of the step is in the first register, and the
+    finished column moves to shared memory. The pivot of the next step is found at the end of a step, because it depends
+    on one column of those that the step computes. Lanes beyond the matrix hold rows of zeros that are never free, so
+    that all sizes have the same steps."""
     n, lane = a.shape[0], tg.group_lane()
     slots = tg.static(-(-n // WARP))
     row = tg.tile_local(a, (WARP, 1))
     zero = type(row[0, 0])(0.0)
-    none = type(tg._tile_magnitude_bits(zero))(0)
     # Rows of an odd number of elements, so that lanes write to different banks.
     factors = tg.tile_empty(
         shape=(slots * WARP, tg.static(n + 1 - n % 2)), dtype=type(zero), storage="shared"
     )
     order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
-    position, free, piv, packed = (
+    position, place, free, piv = (
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
     )
-    magnitude, factor = tg.vector(none, length=slots), tg.vector(zero, length=slots)
+    factor = tg.vector(zero, length=slots)
     for s in tg.unrolled(slots):
         position[s], free[s] = lane + s * WARP, tg.where(lane + s * WARP < n, 1, 0)
-    for first in tg.static(range(0, n, STEPS)):
-        for step in tg._rolled(tg.static(min(STEPS, n - first))):
-            k = tg.static(first) + step
-            for s in tg.unrolled(slots):
-                magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
-                packed[s] = position[s] * PLACES + (lane + s * WARP)
-            packed_pivot = tg._tile_first_of_largest(magnitude, packed)
+        place[s] = position[s] * PLACES + (lane + s * WARP)
+    packed_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
+    steps = tg.static(steps_of(n))
+    for phase in tg.unrolled(tg.static(-(-n // steps))):
+        first = phase * steps
+        for step in tg._rolled(tg.min(steps, n - first)):
+            k = first + step
             p, pivot_position = (
                 packed_pivot & (PLACES - 1),
                 packed_pivot >> tg.static(PLACES.bit_length() - 1),
             )
-            pivot = row[0, 0]
-            for s in tg.unrolled(slots):
-                pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
-            scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(pivot, p & (WARP - 1)))
+            scale, inverse = tg._tile_inverse_of_pivot(pivot)
             for s in tg.unrolled(slots):
                 is_pivot = lane + s * WARP == p
                 free[s] = tg.where(is_pivot, 0, free[s])
                 factor[s] = row[s, 0] * scale * inverse
                 factors[lane + s * WARP, k] = tg.where(free[s] == 1, factor[s], row[s, 0])
                 position[s] = tg.where(is_pivot, k, tg.where(position[s] == k, pivot_position, position[s]))
+                place[s] = position[s] * PLACES + (lane + s * WARP)
                 piv[s] = tg.where(lane + s * WARP == k, pivot_position, piv[s])
             for owner in tg.static(range(slots)):
-                if p // WARP == owner:
-                    for c in tg.unrolled(tg.static(n - first - 1)):
-                        element = tg.lane_shuffle(row[owner, c + 1], p % WARP)
-                        for s in tg.unrolled(slots):
-                            update = row[s, c + 1] - factor[s] * element
-                            row[s, c] = tg.where(free[s] == 1, update, row[s, c + 1])
+                if tg.static(slots == 1) or p // WARP == owner:
+                    for c in tg.unrolled(n - 1):
+                        if c < n - 1 - first:
+                            element = tg.lane_shuffle(row[owner, c + 1], p % WARP)
+                            for s in tg.unrolled(slots):
+                                update = row[s, c + 1] - factor[s] * element
+                                row[s, c] = tg.where(free[s] == 1, update, row[s, c + 1])
+            packed_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
     for s in tg.unrolled(slots):
         order[position[s]] = lane + s * WARP
     rows = tg.tile_local(tg.tile_zeros(shape=(n, slots * WARP), dtype=type(zero)), (1, WARP))
@@ -288,6 +261,23 @@ def _tile_first_of_largest(magnitude, place):
     for s in tg.unrolled(len(magnitude)):
         candidate[0] = tg.min(candidate[0], tg.where(magnitude[s] == largest, place[s], PLACES * PLACES))
     return tg.tile_min(tg.tile_from_local(candidate, (WARP,), (WARP,)))[0]
+
+
+@part
+def _tile_pivot_of_rows(row, free, place):
+    """The lowest place among the free rows with the largest magnitude in the first column, and the row's element of
+    this column. `row`: rows i, i + 32, .. in lane i; `free`: 1 for free rows, else 0; `place`: a place of each row,
+    whose last digit to the base PLACES is the number of the row."""
+    slots = tg.static(row.shape[0])
+    none = type(tg._tile_magnitude_bits(row[0, 0]))(0)
+    magnitude = tg.vector(none, length=slots)
+    for s in tg.unrolled(slots):
+        magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
+    packed = tg._tile_first_of_largest(magnitude, place)
+    p, pivot = packed & (PLACES - 1), row[0, 0]
+    for s in tg.unrolled(slots):
+        pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
+    return packed, tg.lane_shuffle(pivot, p & (WARP - 1))
 
 
 @part

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tegula.declaration import cooperative, part
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.types import float32, float64, int32
+from tegula.stdlib.tiles.warps import WARP
+from tegula.types import float32, float64, int32, uint32, uint64
 
 N, M, WIDTH = Extent("N"), Extent("M"), Extent("width")
 CHUNKS = Extent("CHUNKS", value=lambda M, width: -(-M // width))
@@ -25,6 +26,21 @@ def _tile_epsilon(x: float32):
 @part
 def _tile_epsilon(x: float64):
     return float64(2.220446049250313e-16)
+
+
+@part
+def _tile_scales(x: float32):
+    """The largest power of two that is at most x, and its inverse, for x from 2**-126 to 2**127; powers of two in this
+    range for any other x, also for a NaN."""
+    bits = tg.max(tg.min(tg.bitcast(x, uint32), uint32(253 << 23)) & uint32(0xFF << 23), uint32(1 << 23))
+    return tg.bitcast(bits, float32), tg.bitcast(uint32(254 << 23) - bits, float32)
+
+
+@part
+def _tile_scales(x: float64):
+    bits = tg.min(tg.bitcast(x, uint64), uint64(2045 << 52)) & uint64(0x7FF << 52)
+    bits = tg.max(bits, uint64(1 << 52))
+    return tg.bitcast(bits, float64), tg.bitcast(uint64(2046 << 52) - bits, float64)
 
 
 @part
@@ -104,6 +120,20 @@ def _tile_ascending(keys: Tile[Real, N]) -> Tile[int32, N]:
         tg.where((row_keys < column_keys) | ((row_keys == column_keys) & (rows < columns)), 1, 0), axis=0
     )
     return tg.tile_sum(tg.where(tg.tile_reshape(rank, (n, 1)) == columns, rows, 0), axis=0)
+
+
+@_tile_ascending.program(when=lambda group: group == WARP)
+def ascending_in_one_warp(keys):
+    """Each lane counts the keys that precede its own. In two warps this takes more registers."""
+    n = keys.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    rank, order = tg.tile_zeros(shape=n, dtype=int), tg.tile_zeros(shape=n, dtype=int)
+    for k in tg._rolled(n):
+        key = keys[k]
+        rank = rank + tg.where((key < keys) | ((key == keys) & (k < index)), 1, 0)
+    for k in tg._rolled(n):
+        order[rank[k]] = k
+    return order
 
 
 @cooperative

@@ -33,13 +33,13 @@ def tile_slogdet(a: Tile[Real, ..., N, N]) -> tuple[Tile[Real, ..., ONE], Tile[R
     """
     n = a.shape[0]
     lu, piv = tg.tile_lu(a)
-    sign, log = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    for k in range(n):
-        d = lu[k, k]
-        permuted_sign = tg.where(piv[k] == k, sign, -sign)
-        sign = tg.where(d == 0.0, 0.0, tg.where(d < 0.0, -permuted_sign, permuted_sign))
-        log = log + tg.log(tg.abs(d))
-    return tg.tile_full(shape=1, value=sign), tg.tile_full(shape=1, value=log)
+    index, zero, one = tg.tile_arange(n, dtype=int), type(a[0, 0])(0.0), type(a[0, 0])(1.0)
+    is_diagonal = tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n))
+    diagonal = tg.tile_sum(tg.where(is_diagonal, lu, type(a[0, 0])(0.0)), axis=1)
+    changes = tg.tile_sum(tg.where((diagonal < zero) != (piv != index), 1, 0))
+    is_singular = tg.tile_min(tg.abs(diagonal)) == zero
+    sign = tg.where(is_singular, zero, tg.where(changes % 2 == 1, -one, one))
+    return sign, tg.tile_sum(tg.log(tg.abs(diagonal)))
 
 
 tile_slogdet.threads(threads_of_matrix)

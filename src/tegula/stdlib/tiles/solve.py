@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 
 import numpy as np
 
@@ -11,9 +10,9 @@ from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.lower_solve import solve_reference
-from tegula.stdlib.tiles.lu import SCALE, SMALL, well_pivoted
-from tegula.stdlib.tiles.lu import STEPS as STEPS_OF_SEVERAL_ROWS
+from tegula.stdlib.tiles.lu import SCALE, SMALL, steps_of, well_pivoted
 from tegula.stdlib.tiles.warps import (
+    PLACES,
     REGISTERS,
     WARP,
     fits_lanes,
@@ -25,8 +24,6 @@ from tegula.types import DType, int32
 
 N, M, R = Extent("N"), Extent("M"), Extent("R", optional=True)
 
-STEPS = 8
-"""The number of steps of an elimination that share their code. More steps take less code, but longer to run."""
 LOADED = 240
 """The maximum number of registers of a thread into which a matrix and a right-hand side are loaded. A larger matrix is
 stored to shared memory before the right-hand side is loaded, and read afterwards."""
@@ -163,45 +160,7 @@ def substitute_in_lanes(a, z, order, step, scales, inverses):
     when=lambda N, M, group, Real, partial: N <= WARP and fits_lanes(N, group, Real, partial) and M >= N
 )
 def in_lanes(a, z):
-    """The steps of the elimination and of both substitutions have the same registers, so that loops need no copies of
-    their bodies. In each step of the elimination rows move by one register, so that the column of the step is in the
-    first register. Eliminated columns, which would be other registers in each step of a substitution, are in shared
-    memory. The loop of the elimination is split, because the loop also computes registers of eliminated columns. With
-    few right-hand sides the unrolled elimination of `_tile_solve_by_rows` runs faster."""
-    n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
-    row = tg.tile_local(a, (WARP, 1))
-    zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
-    factors = tg.tile_empty(shape=(n, WARP), dtype=type(zero), storage="shared")
-    step_of_row, row_of_step, free, scale, inverse = lane, lane, lane < n, one, one
-    for first in tg.static(range(0, n, STEPS)):
-        for step_of_loop in tg._rolled(tg.static(min(STEPS, n - first))):
-            k = tg.static(first) + step_of_loop
-            column = row[0, 0]
-            scale_of_lane = tg._tile_scale_of_pivot(column)
-            inverse_of_lane = one / (column * scale_of_lane)
-            magnitude = tg._tile_magnitude_bits(column)
-            p = tg.lane_argmax(tg.where(free, magnitude, type(magnitude)(0)))
-            is_pivot = lane == p
-            free = free & ~is_pivot
-            scale_of_step = tg.lane_shuffle(scale_of_lane, p)
-            inverse_of_step = tg.lane_shuffle(inverse_of_lane, p)
-            # If all candidates are 0, the factors are.
-            factor = tg.where(tg.abs(inverse_of_step) != inf, column * scale_of_step * inverse_of_step, zero)
-            factors[k, lane] = tg.where(free, factor, column)
-            factor = tg.where(free, factor, zero)
-            step_of_row, row_of_step = tg.where(is_pivot, k, step_of_row), tg.where(lane == k, p, row_of_step)
-            scale = tg.where(is_pivot, scale_of_lane, scale)
-            inverse = tg.where(is_pivot, inverse_of_lane, inverse)
-            for c in tg.unrolled(tg.static(n - first - 1)):
-                row[0, c] = row[0, c + 1] - factor * tg.lane_shuffle(row[0, c + 1], p)
-    x = tg.tile_local(z, (WARP, 1))
-    for k in tg._rolled(n - 1):
-        p, factor = tg.lane_shuffle(row_of_step, k), factors[k, lane]
-        for c in tg.unrolled(columns):
-            z_of_step = tg.lane_shuffle(x[0, c], p)
-            x[0, c] = tg.where(step_of_row > k, x[0, c] - factor * z_of_step, x[0, c])
-    x = tg._tile_back_substituted(factors, x, scale, inverse, row_of_step, step_of_row)
-    return tg.tile_from_local(x, (WARP, 1), (n, columns))
+    return tg._tile_solve_in_lanes(a, z, False)
 
 
 @_tile_solve_by_rows.program(
@@ -211,7 +170,7 @@ def in_lanes(a, z):
 )
 def few_columns_in_lanes(a, z):
     if tg._on_gpu():
-        return tg._tile_solve_in_lanes(a, z)
+        return tg._tile_solve_in_lanes(a, z, True)
     else:
         return tg._tile_solve_with_free_rows(a, z, True)
 
@@ -238,7 +197,7 @@ def by_factors(a, z):
 def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
     """As `_tile_solve_with_free_rows`, with rows i, i + 32, .. in lane i, for matrices whose unrolled steps would be
     larger than the instruction cache. In each step of the elimination rows move by one register, so that the column of
-    the step is in the first register, and STEPS_OF_SEVERAL_ROWS steps share their code. Eliminated columns are in
+    the step is in the first register, and several steps share their code (see steps_of). Eliminated columns are in
     shared memory, each in the order of lanes, from where the substitutions read them."""
     n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
     slots = tg.static(-(-n // WARP))
@@ -258,33 +217,24 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
         # As a tile, the rows are read before the memory of eliminated columns is allocated, which can be that of a.
         row = tg.tile_local(tg.tile_from_local(row, (WARP, 1), (slots * WARP, n)), (WARP, 1))
     zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
-    none = type(tg._tile_magnitude_bits(zero))(0)
     place, free, step_of_row, row_of_step = (
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
         tg.vector(lane, length=slots),
     )
-    magnitude, factor, pivots = (
-        tg.vector(none, length=slots),
-        tg.vector(zero, length=slots),
-        tg.vector(one, length=slots),
-    )
+    factor, pivots = tg.vector(zero, length=slots), tg.vector(one, length=slots)
     for s in tg.unrolled(slots):
         place[s] = step_of_row[s] = lane + s * WARP
         free[s] = tg.where(place[s] < n, 1, 0)
     eliminated = tg.tile_empty(shape=(n, slots * WARP), dtype=type(zero), storage="shared")
     order = tg.tile_empty(shape=(slots * WARP,), dtype=int, storage="shared")
-    for first in tg.static(range(0, n, STEPS_OF_SEVERAL_ROWS)):
-        for step in tg._rolled(tg.static(min(STEPS_OF_SEVERAL_ROWS, n - first))):
-            k = tg.static(first) + step
-            for s in tg.unrolled(slots):
-                magnitude[s] = tg.where(free[s] == 1, tg._tile_magnitude_bits(row[s, 0]), none)
-            p = tg._tile_first_of_largest(magnitude, place)
-            pivot = row[0, 0]
-            for s in tg.unrolled(slots):
-                pivot = tg.where(p >= s * WARP, row[s, 0], pivot)
-            pivot = tg.lane_shuffle(pivot, p % WARP)
+    place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
+    steps = tg.static(steps_of(n))
+    for phase in tg.unrolled(tg.static(-(-n // steps))):
+        first = phase * steps
+        for step in tg._rolled(tg.min(steps, n - first)):
+            k, p = first + step, place_of_pivot & (PLACES - 1)
             scale, inverse = tg._tile_inverse_of_pivot(pivot)
             for s in tg.unrolled(slots):
                 is_pivot = lane + s * WARP == p
@@ -297,10 +247,12 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
                 row_of_step[s] = tg.where(lane + s * WARP == k, p, row_of_step[s])
             for owner in tg.static(range(slots)):
                 if p // WARP == owner:
-                    for c in tg.unrolled(tg.static(n - first - 1)):
-                        element = tg.lane_shuffle(row[owner, c + 1], p % WARP)
-                        for s in tg.unrolled(slots):
-                            row[s, c] = row[s, c + 1] - factor[s] * element
+                    for c in tg.unrolled(n - 1):
+                        if c < n - 1 - first:
+                            element = tg.lane_shuffle(row[owner, c + 1], p & (WARP - 1))
+                            for s in tg.unrolled(slots):
+                                row[s, c] = row[s, c + 1] - factor[s] * element
+            place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
     scales, inverses = tg.vector(one, length=slots), tg.vector(one, length=slots)
     for s in tg.unrolled(slots):
         order[lane + s * WARP] = row_of_step[s]
@@ -343,40 +295,55 @@ def _tile_solve_in_loops(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real,
 
 
 @cooperative
-def _tile_solve_in_lanes(a: Tile[Real, N, N], z: Tile[Real, N, M]) -> Tile[Real, N, M]:
-    """As `_tile_solve_with_free_rows`, with a row in each lane. Lanes beyond the matrix hold rows of zeros that are
-    never free."""
+def _tile_solve_in_lanes(
+    a: Tile[Real, N, N], z: Tile[Real, N, M], is_eliminated_with_matrix: constexpr[bool]
+) -> Tile[Real, N, M]:
+    """As `_tile_solve_with_free_rows`, with a row in each lane. Several steps of the elimination share their code (see
+    steps_of): in each step rows move by one register, so that the column of the step is in the first register. Steps of
+    a substitution have the same registers: eliminated columns, which would be other registers in each step, are in
+    shared memory. Lanes beyond the matrix hold rows of zeros that are never free.
+    `is_eliminated_with_matrix`: whether a step of the elimination also computes the right-hand side, which else follows
+    when the rows of the matrix have left the registers."""
     n, columns, lane = a.shape[0], z.shape[1], tg.group_lane()
-    row, x = tg.tile_local(a, (WARP, 1)), tg.tile_local(z, (WARP, 1))
+    row = tg.tile_local(a, (WARP, 1))
     zero, one = type(row[0, 0])(0.0), type(row[0, 0])(1.0)
-    step_of_row, row_of_step, free, own_pivot = lane, lane, lane < n, one
-    for k in tg.unrolled(n):
-        column = row[0, k]
-        bits = tg._tile_magnitude_bits(column)
-        p = tg.lane_argmax(tg.where(free, bits, type(bits)(0)))
-        is_pivot = lane == p
-        free = free & ~is_pivot
-        scale, inverse = tg._tile_inverse_of_pivot(tg.lane_shuffle(column, p))
-        factor = tg.where(free, column * scale * inverse, zero)
-        own_pivot = tg.where(is_pivot, column, own_pivot)
-        step_of_row, row_of_step = tg.where(is_pivot, k, step_of_row), tg.where(lane == k, p, row_of_step)
-        for c in tg.unrolled(n):
-            if c > k:
-                row[0, c] = row[0, c] - factor * tg.lane_shuffle(row[0, c], p)
-        for c in tg.unrolled(columns):
-            x[0, c] = x[0, c] - factor * tg.lane_shuffle(x[0, c], p)
-    own_scale = tg._tile_scale_of_pivot(own_pivot)
-    own_inverse = one / (own_pivot * own_scale)
-    for c in tg.unrolled(columns):
-        x[0, c] = x[0, c] * own_scale
-    for substituted in tg.unrolled(n):
-        k = n - 1 - substituted
-        p = tg.lane_shuffle(row_of_step, k)
-        for c in tg.unrolled(columns):
-            solution = tg.lane_shuffle(x[0, c] * own_inverse, p)
-            x[0, c] = tg.where(step_of_row < k, x[0, c] - row[0, k] * own_scale * solution, x[0, c])
-    for c in tg.unrolled(columns):
-        x[0, c] = tg.lane_shuffle(x[0, c] * own_inverse, row_of_step)
+    eliminated = tg.tile_empty(shape=(n, WARP), dtype=type(zero), storage="shared")
+    step_of_row, row_of_step, own_pivot = lane, lane, one
+    place, free = tg.vector(lane, length=1), tg.vector(tg.where(lane < n, 1, 0), length=1)
+    if tg.static(is_eliminated_with_matrix):
+        x = tg.tile_local(z, (WARP, 1))
+    place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
+    steps = tg.static(steps_of(n))
+    for phase in tg.unrolled(tg.static(-(-n // steps))):
+        first = phase * steps
+        for step in tg._rolled(tg.min(steps, n - first)):
+            k, p = first + step, place_of_pivot & (PLACES - 1)
+            column = row[0, 0]
+            is_pivot = lane == p
+            free[0] = tg.where(is_pivot, 0, free[0])
+            scale, inverse = tg._tile_inverse_of_pivot(pivot)
+            quotient = column * scale * inverse
+            eliminated[k, lane] = tg.where(free[0] == 1, quotient, column)
+            factor = tg.where(free[0] == 1, quotient, zero)
+            own_pivot = tg.where(is_pivot, pivot, own_pivot)
+            step_of_row, row_of_step = tg.where(is_pivot, k, step_of_row), tg.where(lane == k, p, row_of_step)
+            for c in tg.unrolled(n - 1):
+                if c < n - 1 - first:
+                    row[0, c] = row[0, c + 1] - factor * tg.lane_shuffle(row[0, c + 1], p)
+            if tg.static(is_eliminated_with_matrix):
+                for c in tg.unrolled(columns):
+                    x[0, c] = x[0, c] - factor * tg.lane_shuffle(x[0, c], p)
+            place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
+    if tg.static(not is_eliminated_with_matrix):
+        x = tg.tile_local(z, (WARP, 1))
+        for k in tg._rolled(n - 1):
+            p, factor = tg.lane_shuffle(row_of_step, k), eliminated[k, lane]
+            for c in tg.unrolled(columns):
+                updated = x[0, c] - factor * tg.lane_shuffle(x[0, c], p)
+                x[0, c] = tg.where(step_of_row > k, updated, x[0, c])
+    scale = tg._tile_scale_of_pivot(own_pivot)
+    inverse = one / (own_pivot * scale)
+    x = tg._tile_back_substituted(eliminated, x, scale, inverse, row_of_step, step_of_row)
     return tg.tile_from_local(x, (WARP, 1), (n, columns))
 
 

@@ -77,10 +77,11 @@ def _tile_svd_by_chunks(
     of `width` elements."""
     n = a.shape[1]
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN is replaced by 0.
-    largest = tg.tile_max(tg.abs(a))[0]
-    scaled = a / tg.where(largest > zero, largest, one)
-    has_nan = tg.isnan(tg.tile_sum(scaled)[0])
+    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN or an infinity is
+    # replaced by 0.
+    scale, inverse = tg._tile_scales(tg.tile_max(tg.abs(a))[0])
+    scaled = a * inverse
+    has_nan = not tg.isfinite(tg.tile_sum(scaled)[0])
     d, e, u, v = tg._tile_bidiagonal(tg.where(has_nan, zero, scaled))
     s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v, width)
     order = tg._tile_ascending(-tg.abs(s))
@@ -94,7 +95,7 @@ def _tile_svd_by_chunks(
     nan_if_failed = tg.where(is_failed, type(one)(nan), zero)
     info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
     vt = tg.tile_transpose(v * tg.tile_reshape(sign, (1, n)))
-    return u * left_sign + nan_if_failed, tg.abs(s) * largest + nan_if_failed, vt + nan_if_failed, info
+    return u * left_sign + nan_if_failed, tg.abs(s) * scale + nan_if_failed, vt + nan_if_failed, info
 
 
 @tile_svd.vjp(keep="result")
