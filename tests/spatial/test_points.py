@@ -88,6 +88,24 @@ def test_a_face_without_area_is_its_longest_edge() -> None:
     np.testing.assert_allclose(closest_point, [[2, 0, 0], [0, 0, 0], [3, 0, 0], [5, 5, 5]], atol=1e-6)
 
 
+def test_faces_of_any_shape_in_leaves_of_any_size_are_found() -> None:
+    # Equal distances, faces without area, and faces whose closest point is on an edge, at a vertex or inside.
+    rng = np.random.default_rng(4)
+    points = rng.integers(0, 4, (60, 3)).astype(np.float32)
+    faces = rng.integers(0, len(points), (400, 3)).astype(np.int32)
+    faces[::7, 1] = faces[::7, 0]
+    queries = rng.integers(-1, 6, (200, 3)).astype(np.float32) + rng.choice([0, 0.25], (200, 3)).astype(
+        np.float32
+    )
+    expected = distances(points, faces, queries).min(axis=1)
+    first_run = nearest(mesh_of(points, faces), queries)
+    np.testing.assert_allclose(np.linalg.norm(first_run[1] - queries, axis=1), expected, atol=1e-6)
+    for leaf in (1, 3, 20):
+        run = nearest(mesh_of(points, faces, bvh_leaf_size=leaf), queries)
+        np.testing.assert_array_equal(run[0], first_run[0])
+        np.testing.assert_array_equal(run[1], first_run[1])
+
+
 @tg.kernel
 def signs(mesh: tg.uint64, points: tg.array1d[tg.vec3], out: tg.array2d[float]):
     i = tg.tid()

@@ -16,6 +16,7 @@ from tegula.ir import Op, Region
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.lane import Lanes
+from tegula.ops.vector import VecExtract
 from tegula.types import TileType
 
 POLL_DISTANCE = 1 << 13
@@ -44,11 +45,14 @@ METADATA = '!900 = !{!"branch_weights", i32 1, i32 1048575}'
 
 
 def poll_interval(s: State, loop: Op) -> int:
-    """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon."""
+    """The number of iterations between two polls of a loop, a power of two; 0 for a loop that ends soon. The number
+    follows from the usual work of an iteration, and is limited by the maximum work."""
     work = sum(_work(s, region) for region in loop.regions)
     if isinstance(loop, For) and max_trips(s, loop) * work <= MAX_WITHOUT_POLL:
         return 0
-    return 1 << min(max(POLL_DISTANCE // work, 1), MAX_ITERATIONS).bit_length() - 1
+    usual_work = max(1, sum(_usual_work(s, region) for region in loop.regions))
+    iterations = min(POLL_DISTANCE // usual_work, MAX_WITHOUT_POLL // work, MAX_ITERATIONS)
+    return 1 << max(iterations, 1).bit_length() - 1
 
 
 def literal_trips(loop: For) -> int | None:
@@ -77,9 +81,11 @@ def _work(s: State, region: Region) -> int:
 
 
 def work_of(s: State, op: Op) -> int:
-    """The approximate number of operations of an op, 0 for constants."""
+    """The approximate number of operations of an op, 0 for constants and for components at constant indices."""
     if isinstance(op, Yield | S.Const):
         return 0
+    if isinstance(op, VecExtract):
+        return 0 if all(isinstance(v.owner, S.Const) for v in op.indices) else 1
     if isinstance(op, For):
         body_work = _work(s, op.body)
         all_work = max_trips(s, op) * body_work
@@ -95,6 +101,25 @@ def work_of(s: State, op: Op) -> int:
     tiles = (*op.operands, *op.results) if op.COOPERATIVE else op.results
     tile_sizes = [math.prod(v.type.shape) for v in tiles if isinstance(v.type, TileType)]
     return max([1, *tile_sizes]) * max(body_work, 1)
+
+
+def _usual_work(s: State, region: Region) -> int:
+    """The approximate number of operations of a region in which loops whose trip count is not a literal usually have
+    few iterations."""
+    work = 0
+    for op in region.ops:
+        bound = work_of(s, op)
+        if bound > NESTED_WORK and isinstance(op, For | While | If):
+            parts = [_usual_work(s, nested) for nested in op.regions]
+            if isinstance(op, If):
+                bound = max(parts)
+            elif isinstance(op, While):
+                bound = max(sum(parts), NESTED_WORK)
+            else:
+                trips = literal_trips(op)
+                bound = min(bound, max(parts[0], NESTED_WORK) if trips is None else trips * parts[0])
+        work += bound
+    return work
 
 
 class Iterations:

@@ -160,56 +160,6 @@ def corners(low: VEC8, high: VEC8):
     return VEC8(low[0], low[1], low[2], high[3], high[4], high[5], 0.0, 0.0)
 
 
-@tg.func
-def lower_pairs(a: VEC8, b: VEC8):
-    """The components 0, 1, 4 and 5 of two vectors, interleaved."""
-    return VEC8(a[0], b[0], a[1], b[1], a[4], b[4], a[5], b[5])
-
-
-@tg.func
-def upper_pairs(a: VEC8, b: VEC8):
-    """The components 2, 3, 6 and 7 of two vectors, interleaved."""
-    return VEC8(a[2], b[2], a[3], b[3], a[6], b[6], a[7], b[7])
-
-
-@tg.func
-def lower_halves(a: VEC8, b: VEC8):
-    """The first two components of each half of two vectors."""
-    return VEC8(a[0], a[1], b[0], b[1], a[4], a[5], b[4], b[5])
-
-
-@tg.func
-def upper_halves(a: VEC8, b: VEC8):
-    """The last two components of each half of two vectors."""
-    return VEC8(a[2], a[3], b[2], b[3], a[6], a[7], b[6], b[7])
-
-
-@tg.func
-def transposed_half(a: VEC8, b: VEC8, c: VEC8, d: VEC8):
-    """The transpose of two 4x4 blocks: vector k has the components k of four vectors, then their components 4 + k, for
-    k from 0 to 3."""
-    ab_lower, cd_lower = lower_pairs(a, b), lower_pairs(c, d)
-    ab_upper, cd_upper = upper_pairs(a, b), upper_pairs(c, d)
-    return (
-        lower_halves(ab_lower, cd_lower),
-        upper_halves(ab_lower, cd_lower),
-        lower_halves(ab_upper, cd_upper),
-        upper_halves(ab_upper, cd_upper),
-    )
-
-
-@tg.func
-def first_half(a: VEC8, b: VEC8):
-    """The first halves of two vectors."""
-    return VEC8(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3])
-
-
-@tg.func
-def second_half(a: VEC8, b: VEC8):
-    """The second halves of two vectors."""
-    return VEC8(a[4], a[5], a[6], a[7], b[4], b[5], b[6], b[7])
-
-
 @tg.kernel
 def write_subtrees(words: tg.array1d[int], first: int, levels: int, subtrees: tg.array2d[int]):
     """Write the subtree of a node: the range of its items, and the range of its nodes on each level."""

@@ -8,10 +8,7 @@ from tegula.spatial.boxes import (
     ALL_COMPONENTS,
     EIGHT,
     VEC8,
-    first_half,
     lang,
-    second_half,
-    transposed_half,
     vector_at,
     without_points,
 )
@@ -78,10 +75,10 @@ def fit_node(
     box = lang._smaller_of_each(g, box)
     box = with_other_signs(lang._smaller_of_each(h, box))
     items[tg.int64(inner) + node] = VEC8(box[0], box[1], box[2], box[3], box[4], box[5], 0.0, 0.0)
-    x, y, z, w = transposed_half(a, b, c, d)
-    p, q, r, s = transposed_half(e, f, g, h)
-    lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, r)
-    hx, hy, hz = -first_half(w, s), -second_half(x, p), -second_half(y, q)
+    x, y, z, w = lang._transposed_half(a, b, c, d)
+    p, q, r, s = lang._transposed_half(e, f, g, h)
+    lx, ly, lz = lang._first_half(x, p), lang._first_half(y, q), lang._first_half(z, r)
+    hx, hy, hz = -lang._first_half(w, s), -lang._second_half(x, p), -lang._second_half(y, q)
     # Empty bounds are NaN along each axis.
     is_valid, no_bounds = lang._each_within(lx, hx), VEC8(tg.nan)
     nodes[row] = lang._pick_each(is_valid, lx, no_bounds)

@@ -14,10 +14,7 @@ from tegula.spatial.boxes import (
     EIGHT,
     VEC8,
     area,
-    first_half,
     lang,
-    second_half,
-    transposed_half,
 )
 from tegula.stdlib.geometry.layout import LEVELS, WIDTH
 
@@ -247,10 +244,10 @@ def child_slots(r: Records, t: int, tree: BinaryTree):
     nodes, child = tree.nodes, r.child[t, NODE]
     a, b, c, d = nodes[child[0]], nodes[child[1]], nodes[child[2]], nodes[child[3]]
     e, f, g, h = nodes[child[4]], nodes[child[5]], nodes[child[6]], nodes[child[7]]
-    x, y, z, w = transposed_half(a, b, c, d)
-    p, q, u, s = transposed_half(e, f, g, h)
-    lx, ly, lz = first_half(x, p), first_half(y, q), first_half(z, u)
-    hx, hy, hz = first_half(w, s), second_half(x, p), second_half(y, q)
+    x, y, z, w = lang._transposed_half(a, b, c, d)
+    p, q, u, s = lang._transposed_half(e, f, g, h)
+    lx, ly, lz = lang._first_half(x, p), lang._first_half(y, q), lang._first_half(z, u)
+    hx, hy, hz = lang._first_half(w, s), lang._second_half(x, p), lang._second_half(y, q)
     # The centres, from lower and negated upper bounds.
     keys_x, keys_y, keys_z = sortable(lx - hx), sortable(ly - hy), sortable(lz - hz)
     lanes = EIGHT(-WIDTH)

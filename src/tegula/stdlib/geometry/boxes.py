@@ -226,6 +226,16 @@ def _distances_to_intervals(low: VEC8, high: VEC8, x: float32):
 
 
 @composite()
+def _squared_distances_of_boxes(point: VEC3, lx: VEC8, ly: VEC8, lz: VEC8, hx: VEC8, hy: VEC8, hz: VEC8):
+    """The squared distances of a point from eight boxes; NaN for a box with a NaN."""
+    # Comparisons with NaN select the second operand.
+    x = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lx - VEC8(point[0]), VEC8(point[0]) - hx))
+    y = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(ly - VEC8(point[1]), VEC8(point[1]) - hy))
+    z = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lz - VEC8(point[2]), VEC8(point[2]) - hz))
+    return tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
+
+
+@composite()
 def _ray_hits_boxes(
     enter: VEC3,
     leave: VEC3,

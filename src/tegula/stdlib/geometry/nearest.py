@@ -6,7 +6,6 @@ from tegula.ops.documented import Family
 from tegula.stdlib.geometry.layout import (
     AXIS,
     CHILDREN,
-    COUNTS,
     EIGHT_INTS,
     ITEM_BYTES,
     MESH,
@@ -19,12 +18,16 @@ from tegula.stdlib.geometry.layout import (
     VEC3,
     VEC8,
 )
+from tegula.stdlib.geometry.leaves import SEARCH
 from tegula.stdlib.geometry.points import NEAREST
 from tegula.stdlib.registry import composite, tg
-from tegula.types import bool_, float32, int32, uint8, uint64
+from tegula.types import bool_, float32, int32, uint32, uint64
 
 MESH_KIND = 2
 INFINITY = float("inf")
+LARGEST_INT = 2**31 - 1
+LINE_BYTES = 64
+"""The size of a cache line of CPUs."""
 NEAREST_ITEMS = Family(
     {"Gradient": "none: results of queries have no gradient."},
     {
@@ -68,27 +71,6 @@ def _structure(id: TREE):
 
 
 @composite()
-def _key_at(mesh: MESH, point: VEC3, item: int32, moderate: bool_):
-    """The key of the distance of a point from a triangle or from the box of an item; NaN for an empty box."""
-    key = 0.0
-    if mesh.triangles != tg.uint64(0):
-        first, second, third = tg._triangle(mesh, item)
-        key = tg._key(first - point, second - point, third - point, moderate)
-    else:
-        box = tg._element_at(mesh.items + tg.uint64(item) * ITEM_BYTES, VEC8)
-        x, y = (
-            tg._distance_to_interval(box[0], box[3], point[0]),
-            tg._distance_to_interval(box[1], box[4], point[1]),
-        )
-        z = tg._distance_to_interval(box[2], box[5], point[2])
-        if moderate:
-            key = x * x + y * y + z * z
-        else:
-            key = tg._scaled_length(tg.vec3(x, y, z))
-    return key
-
-
-@composite()
 def _is_near(query: SPHERE_QUERY, bounds: uint64):
     """Whether a child's box has a point in a ball. `bounds`: the address of the first bound of the box."""
     square = 0.0
@@ -103,45 +85,100 @@ def _is_near(query: SPHERE_QUERY, bounds: uint64):
 
 @composite()
 def _near_children(query: SPHERE_QUERY, node: uint64):
-    """The mask of the children of a node whose boxes have a point in a ball, and the slot of the nearest child."""
+    """The mask of the children of a node whose boxes have a point in a ball, and the squared distances of all
+    children."""
     point = query.first
     lx, ly, lz = tg._planes(node, 0, 0), tg._planes(node, 1, 0), tg._planes(node, 2, 0)
     hx, hy, hz = tg._planes(node, 0, 1), tg._planes(node, 1, 1), tg._planes(node, 2, 1)
-    # The NaN of a missing child is preserved, because comparisons with NaN select the second operand.
-    x = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lx - VEC8(point[0]), VEC8(point[0]) - hx))
-    y = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(ly - VEC8(point[1]), VEC8(point[1]) - hy))
-    z = tg._larger_of_each(VEC8(0.0), tg._larger_of_each(lz - VEC8(point[2]), VEC8(point[2]) - hz))
-    square = tg.cw_mul(x, x) + tg.cw_mul(y, y) + tg.cw_mul(z, z)
+    square = tg._squared_distances_of_boxes(point, lx, ly, lz, hx, hy, hz)
     hits = tg._bits(tg._each_within(square, VEC8(query.radius * query.radius)))
-    keys = (tg.bitcast(square, int32) & EIGHT_INTS(-8)) | EIGHT_INTS(0, 1, 2, 3, 4, 5, 6, 7)
+    return hits, square
+
+
+@composite()
+def _leaves_at_once(search: SEARCH):
+    """Whether a query searches all near leaves of a node when it enters the node, and visits only nodes; else it visits
+    leaves too, one by one."""
+    at_once = search.has_faces
+    if tg._on_gpu():
+        at_once = False
+    return at_once
+
+
+@composite()
+def _leaf_bits(node: uint64):
+    """The mask of the children of a node that are leaves."""
+    return tg._bits(tg._each_below(tg._element_at(node + CHILDREN, EIGHT_INTS), EIGHT_INTS(0)))
+
+
+@composite()
+def _nearest_slot(node: uint64, squares: VEC8, search: SEARCH):
+    """The slot of the nearest child of a node that is visited. `squares`: the squared distances of the children."""
+    bits = tg.bitcast(squares, int32)
+    if tg._leaves_at_once(search):
+        is_leaf = tg._each_below(tg._element_at(node + CHILDREN, EIGHT_INTS), EIGHT_INTS(0))
+        bits = tg._pick_each(is_leaf, EIGHT_INTS(LARGEST_INT), bits)
+    keys = (bits & EIGHT_INTS(-8)) | EIGHT_INTS(0, 1, 2, 3, 4, 5, 6, 7)
     nearest = tg.min(
         tg.min(tg.min(keys[0], keys[4]), tg.min(keys[1], keys[5])),
         tg.min(tg.min(keys[2], keys[6]), tg.min(keys[3], keys[7])),
     )
-    return hits, nearest & 7
+    return nearest & 7
 
 
 @composite()
-def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST):
-    """The nearest item or face after the last one, in the lexicographic order of distance and index."""
+def _prefetch_triangles(mesh: MESH, node: uint64):
+    """Prefetch the first two triangles of the leaves of a node on a CPU."""
+    for slot in tg.static(range(8)):
+        item = tg.uint64(-1 - tg._element_at(node + CHILDREN + slot * 4, int32))
+        tg._read_soon(mesh.triangles + item * TRIANGLE_BYTES)
+        tg._read_soon(mesh.triangles + item * TRIANGLE_BYTES + TRIANGLE_BYTES)
+
+
+@composite()
+def _prefetch_next(mesh: MESH, node: uint64, remaining: uint32, octant: uint32, child: int32):
+    """Prefetch the triangles of the child of a node that is visited after another one; of the other one if no children
+    remain. `remaining`: the mask of the remaining children in the order of visits."""
+    slot = tg.uint64((tg.ctz(remaining | 256) & 7) ^ octant)
+    following = tg._element_at(node + CHILDREN + slot * 4, int32)
+    following = tg.where(remaining != tg.uint32(0), following, child)
+    tg._prefetch_triangles(mesh, mesh.nodes + tg.uint64(following) * NODE_BYTES)
+
+
+@composite()
+def _prefetch_nodes(nodes: uint64, node: uint64, children: uint32):
+    """Prefetch some children of a node on a CPU, which are nodes. `children`: the mask of the children."""
+    remaining = children
+    for _ in range(tg.bit_count(children)):
+        child = tg._element_at(node + CHILDREN + tg.uint64(tg.ctz(remaining)) * 4, int32)
+        remaining = remaining & (remaining - 1)
+        for line in tg.static(range(NODE_BYTES // LINE_BYTES)):
+            tg._read_soon(nodes + tg.uint64(child) * NODE_BYTES + line * LINE_BYTES)
+
+
+@composite()
+def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST, has_faces: bool_):
+    """The nearest item or face after the last one, in the lexicographic order of distance and index. `has_faces`:
+    whether the mesh has triangles; else the distances of the items' boxes are compared."""
     nearest = NEAREST(-1, 0.0, 0)
     # The products with 0 are NaN for infinite numbers and NaN.
     is_finite = tg.dot(point, tg.vec3(0.0)) == 0.0
     if mesh.nodes != tg.uint64(0) and max_dist > 0.0 and is_finite:
         slack = tg._box_margin(mesh.nodes, point)
-        moderate = tg._is_moderate(slack)
-        has_faces = mesh.triangles != tg.uint64(0)
         # Distances of boxes are rounded as the distances of nodes are.
-        slack = tg.where(has_faces, slack, 0.0)
-        leaves = tg.where(has_faces, mesh.triangles, mesh.items)
-        item_bytes = tg.where(has_faces, tg.uint64(TRIANGLE_BYTES), tg.uint64(ITEM_BYTES))
-        nearest.key = tg._key_of_distance(max_dist, moderate)
+        search = SEARCH(tg._is_moderate(slack), has_faces, tg.where(has_faces, slack, 0.0))
+        nearest.key = tg._key_of_distance(max_dist, search.moderate)
         query = SPHERE_QUERY()
         query.nodes, query.first, query.node = mesh.nodes, point, 1
-        query.radius = tg._search_radius(nearest.key, slack, moderate)
-        root = mesh.nodes + NODE_BYTES
-        hits, first = tg._near_children(query, root)
-        query.path0 = tg.uint64(tg._order_by_octant(hits, tg._octant_at(root, point)))
+        query.radius = tg._search_radius(nearest.key, search.slack, search.moderate)
+        # A query that searches leaves at once enters the root as a child.
+        first, enters_root = -1, tg._leaves_at_once(search)
+        query.path0 = tg.uint64(1)
+        if not enters_root:
+            root = mesh.nodes + NODE_BYTES
+            hits, squares = tg._near_children(query, root)
+            first = tg._nearest_slot(root, squares, search)
+            query.path0 = tg.uint64(tg._order_by_octant(hits, tg._octant_at(root, point)))
         while query.node > 0:
             node = mesh.nodes + tg.uint64(query.node) * NODE_BYTES
             remaining = tg.uint32(query.path0) & 255
@@ -154,27 +191,30 @@ def _next_nearest(mesh: MESH, point: VEC3, max_dist: float32, last: NEAREST):
                 # The search radius may have decreased since the children of the node were tested.
                 if not tg._is_near(query, node + slot * 4):
                     child = 0
-                if child < 0:
-                    leaf = -1 - child
-                    end = leaf + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
-                    while leaf < end:
-                        key = tg._key_at(mesh, point, leaf, moderate)
-                        if key <= nearest.key and key >= last.key:
-                            index = tg._element_at(mesh.items + tg.uint64(leaf) * ITEM_BYTES + 24, int32)
-                            is_after_last = key > last.key or index > last.face
-                            has_lower_index = nearest.face >= 0 and index < nearest.face
-                            if is_after_last and (key < nearest.key or has_lower_index):
-                                nearest = NEAREST(index, key, leaf)
-                                query.radius = tg._search_radius(key, slack, moderate)
-                        leaf += 1
-                elif child > 0:
+                if tg._leaves_at_once(search):
+                    child = tg.where(enters_root, 1, child)
+                    enters_root = False
+                if child > 0:
                     child_address = mesh.nodes + tg.uint64(child) * NODE_BYTES
-                    tg._prefetch_children(child_address, mesh.nodes, leaves, item_bytes)
-                    hits, nearest_slot = tg._near_children(query, child_address)
+                    if tg._leaves_at_once(search):
+                        tg._prefetch_next(mesh, node, tg.uint32(query.path0) & 255, octant, child)
+                    else:
+                        tg._prefetch_children(child_address, mesh.nodes, mesh.items, tg.uint64(ITEM_BYTES))
+                    hits, squares = tg._near_children(query, child_address)
+                    if tg._leaves_at_once(search):
+                        leaves = hits & tg._leaf_bits(child_address)
+                        if leaves != tg.uint32(0):
+                            tg._search_leaves(mesh, child_address, leaves, search, last, query, nearest)
+                            hits = hits ^ leaves
+                        if hits != tg.uint32(0):
+                            tg._prefetch_nodes(mesh.nodes, child_address, hits)
+                    nearest_slot = tg._nearest_slot(child_address, squares, search)
                     if hits != tg.uint32(0):
                         first = nearest_slot
                         hits = tg._order_by_octant(hits, tg._octant_at(child_address, point))
                         tg._descend_with_mask(query, child, hits)
+                elif child < 0 and not tg._leaves_at_once(search):
+                    tg._search_leaf(mesh, node, slot, search, last, query, nearest)
             elif query.node == 1:
                 query.node = 0
             else:
@@ -195,7 +235,7 @@ def bvh_query_nearest(id, point: VEC3, max_dist: float32 = INFINITY):
     Returns:
         an int32, the index of the item, or -1 if there is no such item.
     """
-    nearest = tg._next_nearest(tg._mesh_of_tree(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0))
+    nearest = tg._next_nearest(tg._mesh_of_tree(tg._tree(id)), point, max_dist, NEAREST(-1, -1.0, 0), False)
     return nearest.face
 
 
@@ -215,9 +255,10 @@ def tile_nearest(id, point: VEC3, k: int32, max_dist: float32 = INFINITY):
     structure, point_of_block, max_distance = tg._structure(id), tg.uniform(point), tg.uniform(max_dist)
     indices = tg.tile_full(k, -1, dtype=tg.int32)
     last = NEAREST(-1, -1.0, 0)
+    has_faces = structure.triangles != tg.uint64(0)
     n = 0
     while n < k:
-        last = tg._next_nearest(structure, point_of_block, max_distance, last)
+        last = tg._next_nearest(structure, point_of_block, max_distance, last, has_faces)
         indices[n] = last.face
         n = tg.where(last.face < 0, k, n + 1)
     return indices

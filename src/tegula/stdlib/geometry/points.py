@@ -213,7 +213,7 @@ def _octant_at(node: uint64, point: VEC3):
 @composite()
 def _closest(mesh: MESH, point: VEC3, max_dist: float32):
     """The closest face of a mesh."""
-    return tg._next_nearest(mesh, point, max_dist, NEAREST(-1, -1.0, 0))
+    return tg._next_nearest(mesh, point, max_dist, NEAREST(-1, -1.0, 0), True)
 
 
 @composite()
