@@ -87,6 +87,63 @@ def test_faulty_releases_by_key_are_not_proved(first: str, second: str, released
     assert outcome(keyed(first, second, READ.replace(released, instead, 1))) != "proved"
 
 
+KEPT = """def kept(
+    x: tg.array2d[float], y: tg.array2d[float], out: tg.array2d[float], n: int, keys: tg.array1d[int],
+    others: tg.array1d[int]
+):
+    rows = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
+    right = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    loaded, unused = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("fetch", warps=1):
+        c = 0
+        last = -1
+        for i in range(n):
+            if i == 0 or keys[i] != last:
+                tg.mbarrier_wait(unused, c % S, c // S + 1)
+                tg.mbarrier_expect_bytes(loaded, c % S, N * 4)
+                tg.tile_load_async(y, right[c % S], (keys[i], 0), loaded, c % S)
+                c += 1
+                last = keys[i]
+            tg.tile_pipe_load(rows, x, offset=(i, 0))
+    with tg.ws(1):
+        c = 0
+        for i in range(n):
+            if i == 0 or keys[i] != keys[i - 1]:
+                tg.mbarrier_wait(loaded, c % S, c // S)
+            tg.tile_store(out, tg.tile_pipe_pop(rows) * right[c % S], offset=(i, 0))
+            tg.fence_async()
+            if i == n - 1 or keys[i + 1] != keys[i]:
+                tg.mbarrier_arrive(unused, c % S)
+                c += 1
+"""
+WRONG_KEPT = [
+    ("keys[i] != last", "others[i] != last"),
+    ("keys[i] != last", "keys[i] > last"),
+    ("last = keys[i]", "last = keys[0]"),
+    ("keys[i] != keys[i - 1]", "keys[i] != keys[0]"),
+    ("keys[i + 1] != keys[i]", "keys[i] != keys[i - 1]"),  # after the first of a key
+    ("keys[i + 1] != keys[i]", "keys[i + 1] > keys[i]"),
+    ("i == n - 1 or keys[i + 1]", "i == n - 2 or keys[i + 1]"),
+    ("i == n - 1 or keys[i + 1] != keys[i]", "i >= 0"),
+    (
+        "            tg.fence_async()\n",
+        "            tg.fence_async()\n            keys[i] = i\n",
+    ),
+    ("tg.mbarrier_wait(unused, c % S, c // S + 1)", "tg.mbarrier_wait(unused, c % S, c // S)"),
+]
+
+
+@pytest.mark.parametrize("stages", [1, 3])
+def test_stages_released_after_the_last_of_a_key_are_proved(stages: int) -> None:
+    assert outcome(lowered(kernel(KEPT, None, stages))) == "proved"
+
+
+@sampled(3, ("old", "new"), WRONG_KEPT, slow=1)
+def test_stages_released_before_the_last_of_a_key_are_not_proved(old: str, new: str) -> None:
+    assert old in KEPT
+    assert outcome(lowered(kernel(KEPT.replace(old, new), None, 2))) != "proved"
+
+
 TWO_RINGS = """def rings(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
     one = tg.tile_pipe(shape=(1, 32), dtype=float, stages={one})
     two = tg.tile_pipe(shape=(1, 32), dtype=float, stages={two})

@@ -20,6 +20,7 @@ from tegula.check.proof.labels import (
 from tegula.check.proof.state import State, Stuck
 from tegula.check.proof.steps import (
     Count,
+    assigned,
     before,
     branched,
     carried,
@@ -35,13 +36,17 @@ from tegula.check.proof.steps import (
     issued,
     items,
     nested,
+    selected,
     start,
 )
 from tegula.check.proof.terms import Sum, choice, mod, number, range_of_type, symbols
 from tegula.check.scheduled import number_type
-from tegula.ir import ConstantLike, Op, Region, Value
+from tegula.ir import BranchLike, ConstantLike, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.control import For, While
+
+REFERRING = {"residue", "mask", "flag", "remainder", "threshold", "continues", "tied", "delayed"}
+"""The forms that refer to another slot."""
 
 
 class Forms(Labels):
@@ -54,10 +59,7 @@ class Forms(Labels):
         refused |= set(e.facts)
         for slot in e.slots:
             form, current, term = forms[slot][0], e.values.get(slot), e.label.terms.get(slot)
-            if form[0] in ("residue", "mask", "flag", "remainder", "threshold", "continues") and not {
-                form[1],
-                form[2],
-            }.isdisjoint(e.slots):
+            if form[0] in REFERRING and not {form[1], form[2]}.isdisjoint(e.slots):
                 continue  # the form refers to another slot that is not preserved either
             difference = current - term if isinstance(current, Sum) and isinstance(term, Sum) else None
             if form[0] == "line" and difference is not None and symbols(difference) <= set(state.bound):
@@ -361,11 +363,24 @@ class Forms(Labels):
             ]
         if slot[0] in ("arrived", "waited") and step is None:
             thresholds = self._threshold_forms(slot, x, guess, state)
-            out = [*thresholds, *_carried_extreme(x), *self._forms_of_equal_increment(slot, x, guess), *out]
+            out = [
+                *thresholds,
+                *self._delayed_forms(slot, x, guess, state),
+                *_carried_extreme(x),
+                *self._forms_of_equal_increment(slot, x, guess),
+                *out,
+            ]
         class_form = ("class", x, "branched" if slot in self.branched else "")
         counter = slot[0] == "value" and ("counter", slot[3]) in guess
         if slot[0] == "value" and step is None and not hints and not counter:
             out = [("cyclic", x, n) for n in self.program.periods.get(slot[3], ())] + out
+        if (
+            slot[0] == "value"
+            and step is None
+            and not hints
+            and (u := self._assigned(slot, state)) is not None
+        ):
+            out = [("previous", u), *out]
         if hints and counter and not index and (step is None or step.coefficients):
             descends = slot[3] in slot[3].owner.parent.arguments and decreases(slot[3].owner.parent, slot[3])
             ties = self._tied_to_ghosts(slot, state, guess) if tied or descends else []
@@ -420,9 +435,15 @@ class Forms(Labels):
             ("waited" if hint.waits else "arrived", slot[1], hint.barrier)
             for hint in self.program.hints.get(slot[3], ())
         )
+        branch = loop.body.yielded[loop.arguments.index(slot[3])].owner if slot[3] in loop.arguments else None
+        conditions = selected(self.program, loop.body)
+        in_branch = {
+            g: isinstance(branch, BranchLike) and conditions.get((g[0], g[2])) in branch.operands
+            for g in ghosts
+        }
         return [
             (ghost, n, number(sign))
-            for ghost in ghosts
+            for ghost in sorted(ghosts, key=lambda g: not in_branch[g])
             if isinstance(n := rows.get(ghost), Sum) and ghost in guess and guess[ghost] is None
         ]
 
@@ -472,6 +493,35 @@ class Forms(Labels):
             if isinstance(y, Sum) and other in guess and (k - y).value is not None:
                 out.append(("threshold", x - count_below(pred, k, end), other, k - y, pred, end, exact))
         return out
+
+    def _delayed_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:
+        """The forms of a count that is incremented at the end of iterations before others in which the role waits: the
+        number of these waits, plus one if the condition of the increment held in the previous iteration."""
+        kind, r, b = slot
+        frame = state.roles[r].frames[-1]
+        conditions = selected(self.program, frame.region) if frame.at < 0 else {}
+        condition = conditions.get((kind, b))
+        if condition is None or (kind, b) in guarded(self.program, frame.region) or not frame.iteration:
+            return []
+        self.machine.state, self.machine.role = state, r
+        if self.machine.value(condition) is None:
+            return []
+        rows = self._slots(state)
+        waits = [
+            ("waited", r, c) for k, c in conditions if k == "waited" and conditions[k, c] is not condition
+        ]
+        differences = [(y, (x - rows[y]).value) for y in waits if y in guess]
+        return [("delayed", y, d - k, condition) for y, d in differences if d is not None for k in (1, 0)]
+
+    def _assigned(self, slot: Slot, state: State) -> Value | None:
+        """The value that a branch of the loop at whose head a role is assigns to a carried number."""
+        _, r, depth, v = slot
+        frames = state.roles[r].frames
+        loop = frames[-1].region.parent
+        is_carried = depth == len(frames) - 1 and frames[-1].at < 0 and isinstance(loop, For | While)
+        if not is_carried or v not in loop.arguments or not frames[-1].iteration:
+            return None
+        return assigned(loop, loop.arguments.index(v))
 
     def _is_conditional_count(self, slot: Slot, state: State) -> bool:
         """Whether a count is incremented only where a comparison other than == and != holds."""

@@ -50,8 +50,9 @@ ghost, offset, minimum, size,
 whether it ascends); ("mask", ghost, stages, initial), see `mask`; ("flag", ghost,
 ...), that a residue is 1; ("threshold", ...), see `count_below`; ("continues", index of
 a counted loop, its end, whether it ascends); ("tied", value at the start, ghost, the ghost's
-value at the start, increment per increment of the ghost); ("term", term); of memory in flight ("ghost",), an item or
-slot that a count selects, or ("constant",); ("unknown",)."""
+value at the start, increment per increment of the ghost); ("delayed", other ghost, difference, condition), where one
+is added if a condition held in the previous iteration; ("previous", value), what a value was in the previous iteration;
+("term", term); of memory in flight ("ghost",), an item or slot that a count selects, or ("constant",); ("unknown",)."""
 IN_FLIGHT: list[Form] = [("ghost",), ("constant",), ("unknown",)]
 """The forms of memory in flight, strongest first."""
 MAX_ITEMS = 2**31 - 1 - 4096
@@ -221,6 +222,15 @@ class Labels:
                 _, x, other, difference, pred, end, _ = rows[0]
                 terms[slot] = x + count_below(pred, terms[other] + difference, end)
         for slot, rows in forms.items():
+            if rows[0][0] == "previous":
+                terms[slot] = self._in_previous_iteration(rows[0][1], slot[1], state, later, terms, count)
+        for slot, rows in forms.items():
+            if rows[0][0] == "delayed" and rows[0][1] in terms:
+                _, other, n, condition = rows[0]
+                c = self._in_previous_iteration(condition, slot[1], state, later, terms, count)
+                if c is not None:
+                    terms[slot] = terms[other] + n + choice(c, number(1), number(0))
+        for slot, rows in forms.items():
             if rows[0][0] == "tied" and rows[0][2] in terms:
                 _, x, other, start, n = rows[0]
                 terms[slot] = x + (terms[other] - start) * n
@@ -321,6 +331,20 @@ class Labels:
         label.index = len(self.labels)
         self.labels.append({})
         return label
+
+    def _in_previous_iteration(
+        self, v: Value, r: int, state: State, later: State, terms: dict[Slot, Any], count: Sum
+    ) -> Any:
+        """The term that a value of a loop's body had in the previous iteration, from the terms of a label; None if the
+        prover does not model it."""
+        shape = self._shape(state, later, terms)
+        shape.assume(ge(count))
+        continues = self.machine.condition(shape, r)
+        if continues is not None:
+            shape.assume(continues)
+        self.machine.state, self.machine.role = shape, r
+        x = self.machine.value(v)
+        return None if x is None else replaced(x, {next(iter(count.coefficients)): count - 1})
 
     def _strip_facts(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
         """The facts about counts that are incremented in every n-th iteration, selected by a remainder: bounds on the

@@ -290,6 +290,7 @@ class Search(Groups):
         for fact, proof_of_side in ((c, then), (negation(c), otherwise or then)):
             branch, known = state.copy(), state.known.normalised(fact)
             branch.assume(fact)
+            branch.resolve()
             sides.append(
                 [["absurd"]]
                 if branch.known.absurd

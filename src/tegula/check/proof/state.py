@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tegula.check.proof.known import Known
@@ -123,9 +124,15 @@ class State:
         if len(self.known.substitution) != before:
             self.renew()
 
-    def renew(self) -> None:
-        """Replace symbols by the polynomials that they equal, in the values of all roles."""
-        normalised = self.known.normalised
+    def resolve(self) -> None:
+        """Replace choices that the facts decide, in the numbers of arrivals of all roles and what equals them."""
+        numbers = {x for role in self.roles for x in role.arrived.values()}
+        if any(a.kind == "ite" for x in numbers for a in x.atoms()):
+            self.renew(self.known.resolved)
+
+    def renew(self, normalised: Callable[[Any], Any] | None = None) -> None:
+        """Rewrite the values of all roles; by default, replace symbols by the polynomials that they equal."""
+        normalised = normalised or self.known.normalised
         self.outer = {}
         for role in self.roles:
             for frame in role.frames:

@@ -305,6 +305,36 @@ def branched(program: Program, body: Region) -> set[Count]:
     return out
 
 
+@_cached
+def selected(program: Program, body: Region) -> dict[Count, Value]:
+    """The counts that an iteration increments by one where a condition holds, and leaves unchanged otherwise, each with
+    the condition."""
+    out: dict[Count, Value] = {}
+    repeated = set[Count]()
+    for op, within in _branches(body, False):
+        (if_true, varying), (if_false, _) = (_counts_without_trips(program, region) for region in op.regions)
+        for count in {*if_true, *if_false}:
+            increments_once = if_true.get(count) == number(1) and count not in if_false | dict.fromkeys(
+                varying
+            )
+            if increments_once and count not in out and not within:
+                out[count] = op.condition
+            else:
+                repeated.add(count)
+    return {count: condition for count, condition in out.items() if count not in repeated}
+
+
+def assigned(loop: LoopLike, k: int) -> Value | None:
+    """The value that a branch assigns to the k-th carried value of a loop, which the other side of the branch leaves
+    unchanged; None for other values."""
+    op = loop.body.yielded[k].owner
+    if not isinstance(op, BranchLike):
+        return None
+    sides = [region.yielded[op.results.index(loop.body.yielded[k])] for region in op.alternatives]
+    others = [v for v in sides if v is not loop.arguments[k]]
+    return others[0] if len(others) == 1 and not isinstance(others[0].owner, ConstantLike) else None
+
+
 def in_branches(loop: LoopLike, k: int) -> bool:
     """Whether the increment of the k-th carried value of a loop depends on a branch."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tegula.check.verifier.arithmetic import (
     Poly,
+    at_least,
     constant,
     is_zero,
     number,
@@ -41,7 +42,9 @@ class Obligations(Walk):
     def nonnegative(self, p: Poly) -> bool:
         """Whether the facts imply that a polynomial is at least 0."""
         facts = self.state.facts
-        return facts.at_least(self.atoms.substitute(p, facts.substitution) if facts.substitution else p)
+        p = self.atoms.substitute(p, facts.substitution) if facts.substitution else p
+        chooses = any(self.atoms.keys[a][0] == "ite" for m, _ in p for a in m)
+        return facts.at_least(p) or (chooses and facts.decide(at_least(p)) is True)
 
     def wait(self, e: E.Wait) -> None:
         """A wait for an mbarrier: its stage and parity belong to the role's next item (O1), and the wait ends (O3);
