@@ -107,3 +107,28 @@ def test_certificates_with_other_numbers_of_arrivals_are_rejected() -> None:
             forged = copy.deepcopy(certificate)
             forged["parts"] = parts
             assert rejected(result, compilation, forged)
+
+
+SYNCHRONISED = """def synchronised(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    own = tg.named_barrier(COUNT)
+    rows = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    with tg.role("load", warps=1):
+        for i in range(n):
+            tg.tile_pipe_load(rows, x, offset=(i, 0))
+    with tg.role("use", warps=4):
+        for i in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(rows), offset=(i, 0))
+            SYNC
+"""
+
+
+def test_warps_that_wait_at_a_named_barrier_do_not_arrive_there_again_before_it_ends() -> None:
+    sync = "tg.named_barrier_sync(own)"
+    once = SYNCHRONISED.replace("COUNT", "4").replace("SYNC", sync)
+    twice = SYNCHRONISED.replace("COUNT", "8").replace("SYNC", f"{sync}; {sync}")
+    assert outcome(lowered(kernel(twice))) != "proved"
+    result, compilation = lowered(kernel(once))
+    certificate = json.loads(json.dumps(prove(result, compilation)))
+    assert not rejected(result, compilation, certificate)
+    for parts in ((0, 1), (0, 2)):
+        assert rejected(result, compilation, certificate | {"parts": [[0, 1, *parts]]})

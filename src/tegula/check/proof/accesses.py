@@ -109,7 +109,11 @@ class Accesses(Values):
         if any(x.value is None for x in arrived.values()):
             item = self._item_of_stage(at, self._last_acquired_items(at, engine))
         resolved = self.state.known.resolved
-        groups = {row.barrier: row.group for row in self.program.rings[at.buffer].handovers}
+        ring = self.program.rings.get(at.buffer)
+        if ring is None:
+            name = at.buffer.name or "a buffer"
+            raise Stuck(f"no pair of barriers hands over {name}", None, self.role)
+        groups = {row.barrier: row.group for row in ring.handovers}
         shifts = {
             b: resolved(x - div(item, groups.get(b, 1))).value for b, x in arrived.items() if item is not None
         }

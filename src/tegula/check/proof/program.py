@@ -158,27 +158,18 @@ class Program(Scheduled):
         """The roles that arrive more than once for an item of a barrier, by the count of the barrier, each with its
         arrivals of one warp and of all warps."""
         for b, v in enumerate(self.barriers):
-            rows: list[list[tuple[int, int]]] = []
-            roles = sorted(self.arrivers[b])
+            roles, rows = sorted(self.arrivers[b]), list[list[tuple[int, int]]]()
             for r in roles:
-                kinds = {
-                    isinstance(e, E.Arrive) and e.elected for _, e in self.order[r] if self._arrives(e, b)
-                }
-                ones, all_ = (
-                    range(1, MAX_PARTS + 1) if kind in kinds else range(1) for kind in (True, False)
-                )
+                kinds = {e.elected for _, e in self.order[r] if isinstance(e, E.Arrive) and self.at(e) == b}
                 alone = [(1, 0)] if True in kinds and (self.warps[r] == 1 or False not in kinds) else []
                 alone += [(0, 1)] if False in kinds and not alone else []
+                ones, all_ = (range(1, MAX_PARTS + 1) if k in kinds else range(1) for k in (True, False))
                 rows.append([*alone, *product(ones, all_)])
             for parts in sorted(product(*rows), key=lambda parts: sum(map(sum, parts))):
-                if sum(n + m * self.warps[r] for r, (n, m) in zip(roles, parts, strict=True)) == arrivals_at(
-                    v
-                ):
-                    yield from (((b, r), part) for r, part in zip(roles, parts, strict=True) if sum(part) > 1)
+                by_role = [*zip(roles, parts, strict=True)]
+                if sum(n + m * self.warps[r] for r, (n, m) in by_role) == arrivals_at(v):
+                    yield from (((b, r), part) for r, part in by_role if sum(part) > 1)
                     break
-
-    def _arrives(self, e: E.Event, b: int) -> bool:
-        return isinstance(e, E.Arrive | E.NamedArrival) and self.at(e) == b
 
     def completes(self, op: Op) -> bool:
         """Whether an op's arrival is counted as the one that completes an item: the last one of its role, or of one

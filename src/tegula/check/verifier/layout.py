@@ -143,10 +143,11 @@ class Layout(Scheduled):
         certified_rings = {self.values[v]: (rows, set(filling)) for v, rows, filling in certificate["rings"]}
         self.elected: dict[tuple[int, int], bool] = {}
         """By barrier and role, whether one warp of the role arrives there, instead of all warps."""
-        self.parts = {
-            (b, r): (n, m) for b, r, n, m in certificate["parts"] if _positive(n + m) and min(n, m) >= 0
-        }
+        self.parts = {(b, r): (n, m) for b, r, n, m in certificate["parts"]}
         """By barrier and role, the numbers of arrivals of one warp, and of all warps, for an item, if not one alone."""
+        for (b, _), (n, m) in self.parts.items():
+            if self.named[b] or min(n, m) < 0 or not _positive(n + m):
+                raise Rejected("a role arrives in parts at a named barrier, or in a number of parts below 0")
         self._check_arrivals()
         self.rings: dict[Value, Ring] = {}
         for v, accesses in self.accesses.items():
