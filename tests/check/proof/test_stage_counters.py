@@ -127,3 +127,52 @@ def test_counters_with_several_steps_in_an_iteration_are_proved(shape: str, stag
 @pytest.mark.parametrize("fault", WRONG)
 def test_wrong_counters_are_not_proved(fault: str) -> None:
     assert outcome(lowered(kernel(schedule(*WRONG[fault]), None, 3))) != "proved"
+
+
+TWO_COUNTERS = """def two(x: tg.array2d[float], out: tg.array2d[float], tiles: int, steps: int):
+    assert tiles >= 0 and steps >= 0
+    assert tiles * steps < BOUND
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("fetch", warps=1):
+        FIRST
+        for t in range(tiles):
+            for q in range(steps):
+                k = NUMBER
+                tg.mbarrier_wait(empty, k % S, (k // S & 1) ^ 1)
+                tg.mbarrier_expect_bytes(full, k % S, N * 4)
+                tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+                NEXT
+    with tg.ws(1):
+        k = -1
+        for t in range(tiles):
+            for q in range(steps):
+                k += 1
+                tg.mbarrier_wait(full, k % S, k // S & 1)
+                tg.tile_store(out, ring[k % S], offset=(k, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, k % S)
+"""
+ITEMS_OF_TWO = {
+    "twice the items": ("m = 0", "m // 2", "m += 2"),
+    "the items that are left": ("m = tiles * steps", "tiles * steps - m", "m -= 1"),
+}
+
+
+def two_counters(items: str, bound: int) -> str:
+    parts = zip(("FIRST", "NUMBER", "NEXT"), ITEMS_OF_TWO[items], strict=True)
+    text = TWO_COUNTERS.replace("BOUND", str(bound))
+    for name, part in parts:
+        text = text.replace(name, part)
+    return text
+
+
+@pytest.mark.parametrize("items", ITEMS_OF_TWO)
+def test_items_from_numbers_that_do_not_wrap_are_proved(items: str) -> None:
+    assert outcome(lowered(kernel(two_counters(items, 2**20)))) == "proved"
+
+
+@pytest.mark.slow
+def test_items_from_a_number_that_wraps_are_not_proved() -> None:
+    """Half of a counter of the double items is wrong from item 2^30 on."""
+    assert outcome(lowered(kernel(two_counters("twice the items", 2**30 + 2)))) != "proved"

@@ -325,14 +325,23 @@ def selected(program: Program, body: Region) -> dict[Count, Value]:
 
 
 def assigned(loop: LoopLike, k: int) -> Value | None:
-    """The value that a branch assigns to the k-th carried value of a loop, which the other side of the branch leaves
-    unchanged; None for other values."""
+    """The value that a branch assigns to the k-th carried value of a loop, from no carried value, which the other side
+    of the branch leaves unchanged; None for other values."""
     op = loop.body.yielded[k].owner
     if not isinstance(op, BranchLike):
         return None
     sides = [region.yielded[op.results.index(loop.body.yielded[k])] for region in op.alternatives]
     others = [v for v in sides if v is not loop.arguments[k]]
-    return others[0] if len(others) == 1 and not isinstance(others[0].owner, ConstantLike) else None
+    if len(others) != 1 or isinstance(others[0].owner, ConstantLike):
+        return None
+    return None if _depends(others[0], loop.arguments) else others[0]
+
+
+def _depends(v: Value, arguments: list[Value]) -> bool:
+    """Whether a value is one of `arguments`, or computed from one."""
+    return v in arguments or (
+        isinstance(v.owner, Op) and any(_depends(x, arguments) for x in v.owner.operands)
+    )
 
 
 def in_branches(loop: LoopLike, k: int) -> bool:
