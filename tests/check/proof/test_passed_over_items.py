@@ -46,8 +46,43 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.mbarrier_arrive(empty, a % 4)
             tg.mbarrier_arrive(empty, b % 4)
 """
-RIGHT = {"last": DRAIN, "all": DRAIN.replace(LAST, ALL), "pairs": PAIRS}
+AHEAD = """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, d: int):
+    assert d >= 0
+    assert d <= S
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("load", warps=1):
+        for k in range(min(d, n)):
+            tg.mbarrier_expect_bytes(full, k % S, N * 4)
+            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+        for k in range(d, n):
+            tg.mbarrier_wait(empty, k % S, k // S + 1)
+            tg.mbarrier_expect_bytes(full, k % S, N * 4)
+            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+    with tg.role("use", warp_groups=1):
+        for k in range(n):
+            tg.mbarrier_wait(full, k % S, k // S)
+            tg.tile_store(out, ring[k % S] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, k % S)
+"""
+RIGHT = {"last": DRAIN, "all": DRAIN.replace(LAST, ALL), "pairs": PAIRS, "ahead": AHEAD}
 MUTATED = {
+    "more items ahead than stages": ("ahead", "d <= S", "d <= S + 1"),
+    "any number of items ahead": ("ahead", "    assert d <= S\n", ""),
+    "the first wait is for the phase before": (
+        "ahead",
+        "(empty, k % S, k // S + 1)",
+        "(empty, k % S, k // S)",
+    ),
+    "one item is left out": ("ahead", "range(d, n)", "range(d + 1, n)"),
+    "the items ahead are loaded again": ("ahead", "range(d, n)", "range(0, n)"),
+    "a full stage is not awaited at first": (
+        "ahead",
+        "            tg.mbarrier_wait(full, k % S, k // S)\n",
+        "            if k >= d:\n                tg.mbarrier_wait(full, k % S, k // S)\n",
+    ),
     "the phase after the last one": ("last", "(n - 1) // S)", "(n - 1) // S + 1)"),
     "the item after the last one": ("last", "empty, (n - 1) % S, (n - 1) // S)", "empty, n % S, n // S)"),
     "an item too many": ("all", "max(0, n - S), n)", "max(0, n - S), n + 1)"),

@@ -10,7 +10,7 @@ from tegula.check.proof.certificate import Certificate
 from tegula.check.proof.labels import Mismatch
 from tegula.check.proof.program import Program
 from tegula.check.proof.search import Search
-from tegula.check.proof.state import Stuck
+from tegula.check.proof.state import StartsEarly, Stuck
 from tegula.check.proof.terms import TooLong
 from tegula.ir import Kernel
 
@@ -38,11 +38,15 @@ def _programs(kernel: Kernel, compilation: Any) -> Iterator[Program]:
 
 
 def _certificate(program: Program) -> Certificate:
-    guards = list(program.guards.asserts)
+    guards, early_waits = list(program.guards.asserts), list[tuple[int, int]]()
     while True:
-        search = Search(program, guards)
+        search = Search(program, guards, early_waits)
         try:
             return search.certificate()
+        except StartsEarly as e:
+            if e.wait in early_waits:
+                raise Stuck("no invariant was found") from e
+            early_waits.append(e.wait)
         except (Stuck, Mismatch, RecursionError, TooLong) as e:
             more = [guard for guard in search.machine.requested_guards if guard not in guards]
             if more:

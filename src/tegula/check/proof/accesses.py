@@ -25,17 +25,19 @@ class Accesses(Values):
     """The accesses of memory by a program's roles. `offsets`: by barrier and role, the number of stages if the role
     waits for the item one phase before, else 0. `lags`: by (barrier, role, other barrier), the maximum lead of the
     role's arrivals at the barrier over its waits at the other barrier, without the offsets of the waits; None if no
-    maximum is known. `item_shifts`: by ring and engine, for each barrier, the maximum number of arrivals of the engine
-    at an access of the ring, less the item of the ring. `first_accesses`: the engines in the order of their first
-    accesses of rings. `passed`: by barrier and role, the number of items that the role's last wait has passed over."""
+    maximum is known. `leads`: the same of arrivals before the role's first wait at the other barrier. `item_shifts`:
+    by ring and engine, for each barrier, the maximum number of arrivals of the engine at an access of the ring, less
+    the item of the ring. `first_accesses`: the engines in the order of their first accesses of rings. `passed`: by
+    barrier and role, the numbers of items that the role's last wait, and the one before, have passed over."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.offsets: dict[tuple[int, int], int] = {}
         self.lags: dict[tuple[int, int, int], int | None] = {}
+        self.leads: dict[tuple[int, int, int], int] = {}
         self.item_shifts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.first_accesses: dict[tuple[Value, Engine], None] = {}
-        self.passed: dict[tuple[int, int], int] = {}
+        self.passed: dict[tuple[int, int], tuple[int, int]] = {}
         self.requires_items = True
         """Whether accesses of items that a role may not have acquired are refused."""
 
@@ -83,13 +85,18 @@ class Accesses(Values):
             key = (b, self.role, waited_barrier)
             limit = stages[b] * units[b] + stages[waited_barrier] * units[waited_barrier]
             same_warps = ((waited_barrier, self.role) in self.program.waits_of_one) != all_arrive
-            lag = (
-                self._upper_bound(
-                    (c + 1) * units[b] - role.waited[waited_barrier] * units[waited_barrier], limit
-                )
-                if same_warps or not warps_differ
-                else None
-            )
+            lag: int | None = None
+            if same_warps or not warps_differ:
+                waited = role.waited[waited_barrier]
+                lag = self._upper_bound((c + 1) * units[b] - waited * units[waited_barrier], limit)
+                offset = self.offsets.get((waited_barrier, self.role))
+                first = self._upper_bound((c + 1) * units[b], limit) if waited.value is not None else None
+                if first is not None:  # items before the first one need no wait
+                    if offset is None:
+                        self.leads[key] = max(first, self.leads.get(key, first))
+                        continue
+                    first -= offset * units[waited_barrier]
+                    lag = first if lag is None else min(lag, first)
             previous = self.lags.get(key, lag)
             self.lags[key] = None if lag is None or previous is None else max(lag, previous)
         if accesses:
@@ -129,10 +136,11 @@ class Accesses(Values):
             raise Stuck(f"roles share {name}, and no pair of barriers hands it over", None, self.role)
         for row in ring.handovers:
             if row.acquirer == engine and not row.own:
-                last = row.last_of(
-                    self.last_waited(self.state.roles[self.role], self.role, row.waited_barrier),
-                    self.item_shift(at.buffer, row) + self.delay(row),
-                )
+                last = self.last_waited(self.state.roles[self.role], self.role, row.waited_barrier)
+                delay = self.delay(row)
+                if last.value is not None and last.value < delay - 1:
+                    last = number(delay - 1)  # items before the first one need no wait
+                last = row.last_of(last, self.item_shift(at.buffer, row) + delay)
                 order = (x for v, x in self.first_accesses if v is at.buffer and x in (engine, row.releaser))
                 yield last + (0 if next(order, engine) == row.releaser else ring.stages)
 

@@ -139,9 +139,7 @@ class Forms(Labels):
             self.machine.state, self.machine.role = state, r
             known_counts, varying_counts = items(self.program, loop.body, trip)
             out |= {
-                (kind, r, b): None
-                if (kind, b) in varying_counts
-                else n * (1 + self.machine.passed.get((b, r), 0) * (kind == "waited"))
+                (kind, r, b): None if (kind, b) in varying_counts else n * self._items_of_event(kind, r, b)
                 for (kind, b), n in known_counts.items()
             }
             out |= {(kind, r, b): None for kind, b in varying_counts}
@@ -176,6 +174,11 @@ class Forms(Labels):
             if increment != number(0):
                 out["content", n, k, "number"] = None
         return out
+
+    def _items_of_event(self, kind: str, r: int, b: int) -> int:
+        """The number of items by which an arrival or a wait goes on: more than one if waits pass over items."""
+        passed, passed_before = self.machine.passed.get((b, r), (0, 0)) if kind == "waited" else (0, 0)
+        return 1 + passed if passed == passed_before else 1
 
     def _heads(self, state: State, group: list[int]) -> tuple[Any, ...]:
         """The loops of a group, and the positions of the other roles that are not at loop heads."""

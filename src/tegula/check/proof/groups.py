@@ -14,7 +14,7 @@ from tegula.check.proof.steps import (
     nested_loops,
     share_a_barrier,
 )
-from tegula.check.proof.terms import Condition, ge, inside, symbols
+from tegula.check.proof.terms import Condition, ge, inside, of_launch, symbols
 
 
 class Groups(Forms):
@@ -107,8 +107,3 @@ class Groups(Forms):
                     order = a.subterms[0] if a.kind == "ite" else ge(a.subterms[0] - a.subterms[1])
                     if state.known.holds(order) is None:
                         raise Hoisted(order)
-
-
-def of_launch(c: Condition) -> bool:
-    """Whether a condition depends on parameters and shapes alone, not on array elements."""
-    return all(a.kind != "app" or a.subterms[0][0] != "array.load" for a in inside(c))

@@ -9,14 +9,16 @@ from tegula.check.proof.accesses import Accesses
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.known import Known
 from tegula.check.proof.program import Program
-from tegula.check.proof.state import Frame, Hoisted, Role, SlotKey, State, Stuck
+from tegula.check.proof.state import Frame, Hoisted, Role, SlotKey, StartsEarly, State, Stuck
 from tegula.check.proof.terms import (
     Condition,
     Sum,
     div,
     ge,
+    inside,
     mod,
     number,
+    of_launch,
     range_of_type,
     symbols,
 )
@@ -29,13 +31,22 @@ from tegula.ops.group import Barrier, MmaWait, RegisterMma, SharedMma
 from tegula.ops.schedule import BulkStore, FenceAsync
 from tegula.types import BufType, DType
 
+MAX_CASES = 9
+"""The maximum number of values of a number of the launch for each of which a proof is looked for."""
+
 
 class Machine(Accesses):
     """The symbolic execution of a program's roles."""
 
-    def __init__(self, program: Program, guards: Iterable[Guard] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        guards: Iterable[Guard] = (),
+        early_waits: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        """`early_waits`: the barriers and roles whose waits begin with the items before the first ones."""
         super().__init__(program)
-        self.guards = list(guards)
+        self.guards, self.early_waits = list(guards), set(early_waits)
 
     def start(self) -> State:
         """The state at the start of the kernel, in which the guards hold and each role is at its first relevant
@@ -261,6 +272,8 @@ class Machine(Accesses):
             b = self.program.barrier[e.barrier]
             if not self._is_complete(b, role.arrived[b] - 1):
                 return False
+            if (b, self.role) not in self.offsets:
+                self._begin_waits(b, 0)
             role.waited[b] = role.arrived[b]
             self._sync(role, E.Sync(), op)
         elif isinstance(e, E.Arrive | E.NamedArrival):
@@ -352,10 +365,9 @@ class Machine(Accesses):
         parity: Any = e.parity
         known = self.state.known
         if (b, self.role) not in self.offsets:
-            self.offsets[b, self.role] = stages if known.equal(parity, mod(div(w, stages) + 1, 2)) else 0
-            for key, lag in self.lags.items():  # of arrivals before this first wait
-                if lag is not None and key[1:] == (self.role, b):
-                    self.lags[key] = lag + self.offsets[b, self.role] * self.program.units[b]
+            starts_early = (b, self.role) in self.early_waits
+            starts_early = starts_early or known.equal(parity, mod(div(w, stages) + 1, 2))
+            self._begin_waits(b, stages if starts_early else 0)
         offset = self.offsets[b, self.role]
 
         def is_for(w: Sum) -> bool:
@@ -366,10 +378,17 @@ class Machine(Accesses):
             if b in role.repeatable_waits and is_for(w - 1):
                 return True
             w = self._next_item_of_stage(stage, w, b)
+            is_first_use = known.nonnegative(number(offset - 1) - w)
+            w = next((x for x in (w, w + stages) if is_for(x) and (x is w or is_first_use)), w)
             if b in self.program.copied or not is_for(w):
+                if not offset and b not in self.program.copied and is_for(w + stages):
+                    raise StartsEarly(b, self.role)
+                self._split_by_small_number(stage, parity)
                 raise Stuck("the stage or the parity does not belong to the item", None, self.role)
         if not self._is_complete(b, w - offset):
             return False
+        passed = (w - role.waited[b]).value or 0
+        self.passed[b, self.role] = passed, self.passed.get((b, self.role), (0, 0))[0]
         role.waited[b] = w + 1
         role.repeatable_waits.add(b)
         if many:
@@ -379,6 +398,14 @@ class Machine(Accesses):
             )
         return True
 
+    def _begin_waits(self, b: int, offset: int) -> None:
+        """Record the offset of the current role's waits at a barrier, and its lags before the first wait."""
+        self.offsets[b, self.role] = offset
+        for key in [key for key in self.leads if key[1:] == (self.role, b)]:
+            lag = self.leads.pop(key) - offset * self.program.units[b]
+            previous = self.lags.get(key, lag)
+            self.lags[key] = None if previous is None else max(lag, previous)
+
     def _next_item_of_stage(self, stage: Any, w: Sum, b: int) -> Sum:
         """The first item from w on that is in a stage: a number after w, or a number after the item of which the stage
         is the remainder, or else w and a remainder."""
@@ -386,7 +413,6 @@ class Machine(Accesses):
         distance = number(stages - 1) - mod(w - number(stage) - 1, stages)
         constant = next((k for k in range(1, stages) if known.equal(distance, number(k))), None)
         if constant is not None:
-            self.passed[b, self.role] = constant
             return w + constant
         dividends = [
             a.subterms[0] for a in number(stage).atoms() if a.kind == "mod" and a.subterms[1] == stages
@@ -395,6 +421,15 @@ class Machine(Accesses):
             if known.nonnegative(x - w) and known.nonnegative(w + stages - 1 - x):
                 return x
         return w + distance
+
+    def _split_by_small_number(self, *terms: Any) -> None:
+        """Raise Hoisted for a number of the launch in a stage or parity that has few values: each is proved
+        separately."""
+        known = self.state.known
+        for a in sorted(inside(tuple(map(number, terms)))):
+            low, high = known.range(Sum({(a,): 1})) if a.kind == "app" and of_launch(a.subterms) else (0, 0)
+            if 0 < high - low < MAX_CASES:
+                raise Hoisted(ge(number(low) - Sum({(a,): 1})))
 
     def _is_complete(self, b: int, item: Sum) -> bool:
         known = self.state.known

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from tegula.check.proof.certificate import Certificate
-from tegula.check.proof.groups import Groups, of_launch
+from tegula.check.proof.groups import Groups
 from tegula.check.proof.guards import Guard
 from tegula.check.proof.iteration import Iteration, leads_of, positions_in_loops
 from tegula.check.proof.known import OutOfWork, Work
@@ -36,6 +36,7 @@ from tegula.check.proof.terms import (
     inside,
     negation,
     number,
+    of_launch,
     replaced,
     symbols,
 )
@@ -72,8 +73,10 @@ class LimitExceeded(Stuck):
 class Search(Groups):
     """The search for a proof of one kernel."""
 
-    def __init__(self, program: Program, guards: Sequence[Guard]) -> None:
-        super().__init__(program, Machine(program, guards))
+    def __init__(
+        self, program: Program, guards: Sequence[Guard], early_waits: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        super().__init__(program, Machine(program, guards, early_waits))
         self.guards = guards
         self.steps = 0
         self.tried_labels = 0
@@ -174,15 +177,14 @@ class Search(Groups):
     def _snapshot(self) -> Snapshot:
         """The part of the search's state that a failed attempt has to restore."""
         machine = self.machine
-        records = (machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses)
+        records = (machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses, machine.leads)
         return len(self.labels), tuple(dict(x) for x in records)
 
     def _restore(self, snapshot: Snapshot) -> None:
         del self.labels[snapshot[0] :]
         machine = self.machine
-        machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses = (
-            dict(x) for x in snapshot[1]
-        )
+        rows = (dict(x) for x in snapshot[1])
+        machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses, machine.leads = rows
 
     # Driving ---------------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,14 @@ class Hoisted(Exception):
         self.condition = condition
 
 
+class StartsEarly(Exception):
+    """A wait shows that a role's waits at a barrier begin with the items before the first ones."""
+
+    def __init__(self, barrier: int, role: int) -> None:
+        super().__init__()
+        self.wait = barrier, role
+
+
 @dataclass(slots=True)
 class Frame:
     """A region that a role executes. `at`: the next op, or -1 before the next iteration of a loop; `iteration`: the

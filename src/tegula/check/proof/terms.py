@@ -513,3 +513,8 @@ def range_of_function(function: tuple[Any, ...]) -> tuple[Any, Any]:
     if function[0] == "logical_blocks" and function[2] == 2:
         return 1, inf
     return RANGES_OF_LAUNCH.get(function[0], range_of_type(DTYPES.get(function[3])))
+
+
+def of_launch(c: Condition) -> bool:
+    """Whether a condition depends on parameters and shapes alone, not on array elements."""
+    return all(a.kind != "app" or a.subterms[0][0] != "array.load" for a in inside(c))

@@ -66,6 +66,9 @@ class Obligations(Walk):
                 return
             is_ordered = b not in self.layout.copied and not self.layout.clustered(e.barrier)
             w = self._next_item_of_stage(e.stage, w, stages)
+            if not is_for(w):  # the first phase of a stage follows no other phase
+                w = plus(w, number(stages))
+                is_ordered = is_ordered and self.nonnegative(plus(number(offset + stages - 1), w, -1))
             self.require(is_ordered and is_for(w), "the stage or the parity does not belong to the item")
         self._check_complete(b, plus(w, number(-offset)))
         role.waited[b] = plus(w, number(1))
@@ -172,8 +175,10 @@ class Obligations(Walk):
             unit, unit_after = (self.layout.units.get(k, 1) for k in (b, after if after >= 0 else b))
             last = self.last_waited(after, self.role) if after >= 0 else number(self.layout.stages[b] - 1)
             margin = plus(plus(number(lag + unit_after - unit), c, -unit), last, unit_after)
+            before_first = plus(number(lag - unit), c, -unit)  # no item is to be waited for
             self.require(
-                self.nonnegative(margin), "the role may arrive before the end of the previous phase is proved"
+                self.nonnegative(margin) or (after >= 0 and self.nonnegative(before_first)),
+                "the role may arrive before the end of the previous phase is proved",
             )
 
     def _drop_if_complete(self, role: Role, b: int) -> None:
@@ -298,6 +303,9 @@ class Obligations(Walk):
                     "a bulk copy completes on a barrier other than the barrier of the hand-over",
                 )
                 ready = plus(plus(row.last_acquired(last), c, -1), number(row.reuse_distance * ring.stages))
+                if not row.own and not self.nonnegative(ready):  # items before the first one need no wait
+                    first = row.last_of(number(-1))
+                    ready = plus(plus(first, c, -1), number(row.reuse_distance * ring.stages))
                 self.require(self.nonnegative(ready), "the stage may still be in use")
         # an item released by an arrival for the same or an earlier item of the barrier is at least 0
         self.require(
