@@ -165,11 +165,12 @@ class Unary(Elementwise):
 
 class Binary(Elementwise):
     """An elementwise op on two operands. `TAKES_PART`: for integers the result is a quotient, a remainder or some bits
-    of the first operand, so that different values of the operand may give equal results. `FLIPS_BITS`: the second
-    operand selects the bits of the first one that the result has inverted."""
+    of the first operand, so that different values of the operand may give equal results; `KEEPS_ORDER`: of these, it is
+    a quotient. `FLIPS_BITS`: the second operand selects the bits of the first one that the result has inverted."""
 
     __slots__ = ()
     TAKES_PART: ClassVar[bool] = False
+    KEEPS_ORDER: ClassVar[bool] = False
     FLIPS_BITS: ClassVar[bool] = False
     a = operand()
     b = operand()

@@ -137,7 +137,7 @@ class Div(Binary):
 
     __slots__ = ()
     NAME = "div"
-    TAKES_PART = True
+    TAKES_PART = KEEPS_ORDER = True
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -196,7 +196,7 @@ class FloorDiv(Binary):
 
     __slots__ = ()
     NAME = "floordiv"
-    TAKES_PART = True
+    TAKES_PART = KEEPS_ORDER = True
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -337,7 +337,7 @@ class Shr(Binary):
 
     __slots__ = ()
     NAME = "shr"
-    TAKES_PART = True
+    TAKES_PART = KEEPS_ORDER = True
     KINDS = "iu"
 
     @staticmethod

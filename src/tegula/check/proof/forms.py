@@ -17,12 +17,14 @@ from tegula.check.proof.labels import (
     mask,
     residue,
 )
+from tegula.check.proof.regions import regions_of_changes, regions_of_counts
 from tegula.check.proof.state import State, Stuck
 from tegula.check.proof.steps import (
     Count,
     assigned,
     before,
     branched,
+    by_remainder,
     carried,
     constant,
     constant_trip,
@@ -37,7 +39,7 @@ from tegula.check.proof.steps import (
     items,
     nested,
     selected,
-    start,
+    tested,
 )
 from tegula.check.proof.terms import Sum, choice, mod, number, range_of_type, symbols
 from tegula.check.scheduled import number_type
@@ -210,19 +212,31 @@ class Forms(Labels):
         for r, role in enumerate(state.roles):
             ghosts = [("arrived", b) for b in role.arrived] + [("waited", b) for b in role.waited]
             loop, depth = role.frames[-1].region.parent, len(role.frames) - 1
-            branches_of_role = branched(self.program, role.frames[-1].region) if r in group else set[Count]()
+            iterates = r in group or role.frames[-1].at < 0
+            branches_of_role = branched(self.program, role.frames[-1].region) if iterates else set[Count]()
             unbranched_barriers |= {b for kind, b in ghosts if (kind, b) not in branches_of_role}
             out |= {(kind, r, b) for kind, b in ghosts if (kind, b) in branches_of_role}
-            if r in group and isinstance(loop, For | While):
+            if iterates and isinstance(loop, For | While):
                 arguments = enumerate(loop.arguments)
                 out |= {("value", r, depth, v) for k, v in arguments if in_branches(loop, k)}
         return {slot for slot in out if unbranched_barriers.isdisjoint(self._barriers(slot))}
 
     def _barriers(self, slot: Slot) -> list[int]:
         """The barriers of a slot: the barrier whose items a ghost counts, or the barriers at which a carried number
-        selects a stage or parity."""
-        is_value = slot[0] == "value"
-        return [hint.barrier for hint in self.program.hints.get(slot[3], [])] if is_value else [slot[2]]
+        selects a stage or parity; else those whose items the role counts in the same regions."""
+        if slot[0] != "value":
+            return [slot[2]]
+        selected = [hint.barrier for hint in self.program.hints.get(slot[3], [])]
+        return selected or [b for _, b in self._counts_alike(slot)]
+
+    def _counts_alike(self, slot: Slot) -> set[Count]:
+        """The counts of a role that change in the same regions as a number that a loop carries."""
+        loop = getattr(slot[3].owner, "parent", None) if slot[0] == "value" else None
+        if not isinstance(loop, For | While) or slot[3] not in loop.arguments:
+            return set()
+        regions = regions_of_changes(self.program, loop, slot[3])
+        counts = regions_of_counts(self.program, loop.body)
+        return {count for count, at in counts.items() if at == regions}
 
     def _constant_value(self, v: Value, body: Region) -> Sum | None:
         """The number that a value of the current role has in all iterations of a loop; None if the body computes the
@@ -257,6 +271,13 @@ class Forms(Labels):
     def _constant_trip(self, loop: For) -> Sum | None:
         """The trip count of a loop with constant bounds, or of one that is known to have no iteration."""
         return number(0) if self._is_empty(loop) else constant_trip(loop)
+
+    def _step(self, state: State, r: int) -> Sum | None:
+        """The step of the loop at whose head a role is; None if it has no index, or the step is unknown."""
+        loop = state.roles[r].frames[-1].region.parent
+        self.machine.state, self.machine.role = state, r
+        step = self.machine.value(loop.step) if isinstance(loop, For) else None
+        return step if isinstance(step, Sum) else None
 
     def _trip_or_none(self, loop: For) -> Sum | None:
         return number(0) if self._is_empty(loop) else self._trip(loop)
@@ -348,9 +369,13 @@ class Forms(Labels):
             out = [("line", x, step)] if step is not None else [("same", x)] if is_same else []
         hints = self.program.hints.get(slot[3], []) if slot[0] == "value" else []
         index = slot[0] == "value" and self._is_index(slot[3])
+        alike = self._counts_alike(slot)
+
+        def is_unlike(ghost: Slot) -> bool:
+            return (ghost[0], ghost[2]) not in alike
+
         if slot[0] == "value" and not index and (step is None or step.coefficients):
             remainders = self._remainders(slot, x, state)
-            conditional = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
             own = cycle(self.program, slot[3])
             rate = number(1) if own is not None and own.in_each_iteration else step
             out = [
@@ -359,7 +384,7 @@ class Forms(Labels):
                     key=lambda form: (
                         guess.get(form[1], number(0)) == number(0),
                         guess.get(form[1]) != rate,
-                        form[1] in conditional,
+                        is_unlike(form[1]),
                     ),
                 ),
                 *out,
@@ -391,16 +416,15 @@ class Forms(Labels):
             return [*tied_forms, *out, class_form, *self._residues(slot, x, state, guess), ("unknown",)]
         if hints and not index and (step is None or step.coefficients):
             remainders = self._residues(slot, x, state, guess)
-            conditional = {form[1] for form in remainders if self._is_conditional_count(form[1], state)}
             own_ghosts = {
                 ("waited" if h.waits else "arrived", h.barrier) for h in self.program.uses.get(slot[3], ())
             }
             ranked = sorted(
                 remainders,
                 key=lambda form: (
+                    is_unlike(form[1]),
                     (form[1][0], form[1][2]) not in own_ghosts,
                     guess.get(form[1], number(0)) is None,
-                    form[1] in conditional,
                 ),
             )
             return [*self._masks(slot, x, state), *ranked, *out, class_form, ("unknown",)]
@@ -465,11 +489,12 @@ class Forms(Labels):
         item."""
         kind, r, b = slot
         frame = state.roles[r].frames[-1]
-        test = guarded(self.program, frame.region).get((kind, b)) if frame.at < 0 else None
-        if test is None or before(test.a, frame.region) not in frame.region.args:
+        test = tested(self.program, frame.region).get((kind, b)) if frame.at < 0 else None
+        if test is None or by_remainder(test):
             return []
+        k, first = self._value_at_start(test.a, state, r), before(test.a, frame.region)
         self.machine.state, self.machine.role = state, r
-        k, bound = self.machine.value(start(test.a, frame.region)), self.machine.value(test.b)
+        bound = self.machine.value(test.b)
         if not isinstance(k, Sum) or not isinstance(bound, Sum):
             return []
         pred = test.pred
@@ -479,22 +504,32 @@ class Forms(Labels):
             return []
         end = bound + 1 if pred in ("le", "gt") else bound
         rows = self._slots(state)
-        exact = ("value", r, len(state.roles[r].frames) - 1, before(test.a, frame.region))
-        others: list[Slot] = [exact] if exact in guess else []
+        exact = ("value", r, len(state.roles[r].frames) - 1, first)
+        is_guarded = (kind, b) in guarded(self.program, frame.region)
+        others: list[Slot] = [exact] if exact in guess and is_guarded else []
         if not others or (kind, b) in nested(self.program, frame.region):
             ghosts = (("waited", state.roles[r].waited), ("arrived", state.roles[r].arrived))
             forms = [(kind, r, b) for kind, known in ghosts for b in known]
             forms = [ghost for ghost in forms if ghost != slot and (others or test.pred not in ("eq", "ne"))]
+            regions = regions_of_counts(self.program, frame.region)
+            around = frozenset(
+                region.parent.parent for region in regions[kind, b] if region.parent is not None
+            )
 
-            def rank(ghost: Slot) -> tuple[bool, bool]:
-                return guess.get(ghost) is not None, (ghost in self.branched) != (slot in self.branched)
+            def is_around(ghost: Slot) -> bool:
+                return regions.get((ghost[0], ghost[2])) == around
 
+            def rank(ghost: Slot) -> tuple[bool, bool, bool]:
+                is_as_branched = (ghost in self.branched) == (slot in self.branched)
+                return guess.get(ghost) is not None, not is_around(ghost), not is_as_branched
+
+            forms = forms if is_guarded else [ghost for ghost in forms if is_around(ghost)]
             others = [*sorted(forms, key=rank), *others]
         out: list[Form] = []
         for other in others if not isinstance(test.a.owner, ConstantLike) else ():
             y = rows.get(other)
-            if isinstance(y, Sum) and other in guess and (k - y).value is not None:
-                out.append(("threshold", x - count_below(pred, k, end), other, k - y, pred, end, exact))
+            if isinstance(y, Sum) and other in guess and (other == exact or (k - y).value is not None):
+                out.append(("threshold", x - count_below(pred, k, end), other, k - y, pred, end, test.a))
         return out
 
     def _delayed_forms(self, slot: Slot, x: Sum, guess: dict[Slot, Sum | None], state: State) -> list[Form]:

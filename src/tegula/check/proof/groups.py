@@ -38,6 +38,7 @@ class Groups(Forms):
                 for q, d in conditions.items()
                 if q != r
                 and (c == d or trial.known.holds(d) is True)
+                and not (c == d and self._have_other_steps(state, r, q))
                 and have_equal_rates(rates[r], rates[q], stages)
             ]
             equivalent = [q for q in others if self._implies(state, conditions[q], c)]
@@ -63,6 +64,11 @@ class Groups(Forms):
     def _is_periodic(self, state: State, r: int) -> bool:
         """Whether a role is at the head of a loop that arrives or waits only in iterations that a remainder selects."""
         return is_periodic(self.program, self.machine.frame(state, r).region)
+
+    def _have_other_steps(self, state: State, r: int, q: int) -> bool:
+        """Whether the indices of the loops at whose heads two roles stand are known to have different steps."""
+        first, second = (self._step(state, role) for role in (r, q))
+        return first is not None and second is not None and bool((first - second).value)
 
     def _equal(self, state: State, c: Condition, d: Condition) -> bool:
         """Whether two loop conditions are known to be equivalent."""

@@ -78,7 +78,10 @@ class Known:
         """The quotients by divisors that are not constants, whose bounds are among the facts."""
         self.disjunctions: list[tuple[Condition, ...]] = list(other.disjunctions) if other else []
         """Disjunctions that hold: at least one condition of each is true."""
-        self.absurd = other.absurd if other else False
+        self.is_contradicted = other.is_contradicted if other else False
+        """Whether a condition is known to be false under the others."""
+        self.unchecked: list[Sum] = list(other.unchecked) if other else []
+        """The facts of the last condition that have not been compared with the others yet."""
         self.nonnegative_cache: dict[Sum, bool] = other.nonnegative_cache if other else {}
         """Cached results whether polynomials are at least 0; shared by copies until a condition is added to one of
         them."""
@@ -105,6 +108,7 @@ class Known:
     def assume(self, c: Condition) -> None:
         """Add a condition, and the facts and equalities that follow."""
         self.assumed.append(c)
+        self.unchecked = []
         satisfied = [model for model in self.models if model.holds(c)]
         if len(satisfied) < len(self.models):
             self.starting_models = [
@@ -140,12 +144,12 @@ class Known:
                         changed = True
 
     def _is_excluded(self, c: Condition) -> bool:
-        """Whether the negation of a condition follows, without a case for each residue."""
-        return not any(model.holds(c) for model in self.models) and self.holds(c, False) is False
+        """Whether the negation of a condition follows from single facts, without a case for each residue."""
+        return not any(model.holds(c) for model in self.models) and self._decide(c, False, 1) is False
 
     def _assume(self, c: Condition) -> None:
         if isinstance(c, bool):
-            self.absurd = self.absurd or not c
+            self.is_contradicted = self.is_contradicted or not c
             return
         self.true.add(c)
         self._drop_undecided()
@@ -185,16 +189,15 @@ class Known:
     def _add_fact(self, p: Sum) -> None:
         p = self.normalised(p)
         if p.value is not None:
-            self.absurd = self.absurd or p.value < 0
+            self.is_contradicted = self.is_contradicted or p.value < 0
             return
         g = gcd(*p.rest.coefficients.values())
         if g > 1:
             p = Sum({m: c // g for m, c in p.coefficients.items()})
         if self.fact_count > MAX_FACTS or self._is_weaker_than_fact(p):
             return
-        if self.nonnegative(-p - 1):
-            self.absurd = True
-        is_zero = self.nonnegative(-p)
+        self.unchecked.append(p)
+        is_zero = not any(model.number(p) for model in self.models) and self.nonnegative(-p, 1)
         self._drop_undecided()
         self.fact_count += 1
         weaker = self.facts.get(p.rest)
@@ -252,7 +255,14 @@ class Known:
             if changed != q and changed.value is None:
                 self._add_fact(changed)
             elif changed.value is not None and changed.value < 0:
-                self.absurd = True
+                self.is_contradicted = True
+
+    @property
+    def absurd(self) -> bool:
+        """Whether the last condition is known to contradict the others."""
+        while self.unchecked and not self.is_contradicted:
+            self.is_contradicted = self.nonnegative(self.normalised(-self.unchecked.pop() - 1))
+        return self.is_contradicted
 
     def normalised(self, x: Any) -> Any:
         """A polynomial or condition with symbols replaced by the polynomials that they equal."""
@@ -322,12 +332,10 @@ class Known:
         """Whether p >= 0 follows from ranges, or from ranges and facts that cancel the monomials which may be
         negative."""
         if depth < DEPTH:
-            is_part_of_query = self.query_limit < inf
-            return (
-                self._nonnegative(p, depth)
-                if is_part_of_query
-                else self._limited_nonnegative(p, depth, QUERY)
-            )
+            if self.query_limit < inf:
+                return self._nonnegative(p, depth)
+            is_refuted = any(model.number(p) < 0 for model in self.models)
+            return not is_refuted and self._limited_nonnegative(p, depth, QUERY)
         cached = self.nonnegative_cache.get(p)
         if cached is None:
             cached = self.nonnegative_cache[p] = self._search_nonnegative(p)
@@ -479,7 +487,7 @@ class Known:
             return self.truth_cache[c]
         return self._decide(c, residues)
 
-    def _decide(self, c: Condition, residues: bool) -> bool | None:
+    def _decide(self, c: Condition, residues: bool, depth: int = DEPTH) -> bool | None:
         if isinstance(c, bool):
             return c
         if c in self.true:
@@ -488,27 +496,29 @@ class Known:
             return False if negation(c) in self.true else None
         kind, *args = c
         if kind == "not":
-            inner = self.holds(args[0], residues)
+            inner = self._decide(args[0], residues, depth) if depth < DEPTH else self.holds(args[0], residues)
             return None if inner is None else not inner
         if kind in ("and", "or"):
-            answers = {self.holds(x, residues) for x in args}
+            answers = {
+                self._decide(x, residues, depth) if depth < DEPTH else self.holds(x, residues) for x in args
+            }
             dominant = kind == "or"
             return dominant if dominant in answers else None if None in answers else not dominant
         if kind == "is":
             return None
         p = args[0]
         if kind == "ge":
-            if self.nonnegative(p):
+            if self.nonnegative(p, depth):
                 return True
-            if self.nonnegative(-p - 1):
+            if self.nonnegative(-p - 1, depth):
                 return False
             if residues and self.nonnegative(p + 1, 1) and self._contradicts_remainders(p + 1):
                 return True
         elif p.coefficients.get((), 0) % (gcd(*p.rest.coefficients.values()) or 1):
             return False
-        elif self.nonnegative(p) and self.nonnegative(-p):
+        elif self.nonnegative(p, depth) and self.nonnegative(-p, depth):
             return True
-        elif self.nonnegative(p - 1) or self.nonnegative(-p - 1):
+        elif self.nonnegative(p - 1, depth) or self.nonnegative(-p - 1, depth):
             return False
         if not residues:
             return None

@@ -9,7 +9,7 @@ from tegula.check.proof.known import MAX_PERIOD_OF_FACTS, Known
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program
 from tegula.check.proof.state import Role, State, Stuck
-from tegula.check.proof.steps import counted, guarded
+from tegula.check.proof.steps import counted, guarded, inner_loops
 from tegula.check.proof.terms import (
     Atom,
     Condition,
@@ -26,6 +26,7 @@ from tegula.check.proof.terms import (
     mod,
     negation,
     number,
+    of_launch,
     period,
     range_of_type,
     replaced,
@@ -193,30 +194,11 @@ class Labels:
         limit: Limit | None,
         continues: bool = False,
     ) -> Label:
-        terms: dict[Slot, Any] = {}
-        classes: dict[Atom, tuple[Slot, int]] = {}
-        members: list[tuple[Sum, Sum, Slot, str]] = []
+        terms, classes = self._terms_of_classes(forms)
         for slot, rows in forms.items():
             form = rows[0]
             if form[0] in ("same", "line", "observed"):
                 terms[slot] = form[1] if form[0] == "same" else form[1] + count * form[2]
-            elif form[0] == "class":
-                member = next(
-                    (k for k in members if (form[1] - k[1]).value is not None and k[3] == form[2]), None
-                )
-                if member is None:
-                    self.symbol_count += 1
-                    variable = atom("sym", f"x{self.symbol_count}")
-                    symbol = next(iter(variable.atoms()))
-                    classes[symbol] = (slot, 0)
-                    member = (variable, form[1], slot, form[2])
-                    members.append(member)
-                terms[slot] = member[0] + (form[1] - member[1])
-            elif form[0] == "cyclic":
-                self.symbol_count += 1
-                variable = atom("sym", f"x{self.symbol_count}")
-                classes[next(iter(variable.atoms()))] = (slot, form[2])
-                terms[slot] = mod(variable, form[2])
         for slot, rows in forms.items():
             if rows[0][0] == "threshold" and rows[0][2] in terms:
                 _, x, other, difference, pred, end, _ = rows[0]
@@ -280,14 +262,15 @@ class Labels:
             for c in state.known.assumed
             if c and c is not True and c[0] == "or"
         }
-        facts |= {key: c for key, c in _crossings(forms, terms)}
         facts["count",] = ge(count)
-        for symbol, (slot, period) in classes.items():
-            x = Sum({(symbol,): 1})
-            facts["class", slot] = ge(x - forms[slot][0][1])
-            if slot[0] == "value" and not period:
+        bounded = set[Sum]()
+        for symbol, (slot, _) in classes.items():
+            facts["class", slot] = ge(Sum({(symbol,): 1}) - forms[slot][0][1])
+        for slot, rows in forms.items():
+            if rows[0][0] == "class" and slot[0] == "value" and (x := terms[slot]).rest not in bounded:
                 low, high = range_of_type(number_type(slot[3]))
                 facts |= {("low", slot): ge(x - low), ("high", slot): ge(number(high) - x)}
+                bounded.add(x.rest)
         rows_later = self._slots(later) if self.branched else {}
         for symbol, (slot, _) in classes.items():
             after_first = rows_later.get(slot) if slot in self.branched else None
@@ -324,7 +307,7 @@ class Labels:
         for role in label.state.roles:
             for p in {*role.arrived.values(), *role.waited.values()}:
                 label.state.known.assume(ge(number(MAX_ITEMS) - p))
-        for key, c in self._strip_facts(label, forms).items():
+        for key, c in (*self._crossings(label, forms), *self._strip_facts(label, forms).items()):
             if key not in refused and c is not True and c not in label.facts.values():
                 label.facts[key] = c
                 label.state.known.assume(c)
@@ -345,6 +328,56 @@ class Labels:
         self.machine.state, self.machine.role = shape, r
         x = self.machine.value(v)
         return None if x is None else replaced(x, {next(iter(count.coefficients)): count - 1})
+
+    def _terms_of_classes(
+        self, forms: dict[Slot, list[Form]]
+    ) -> tuple[dict[Slot, Any], dict[Atom, tuple[Slot, int]]]:
+        """The terms of the slots that change alike, and of those with counts modulo a period; and the symbols in these
+        terms. Slots of one class start at numbers whose difference depends on the launch alone; the symbol of a class
+        is the number of a slot that starts at a constant, if there is one."""
+        terms: dict[Slot, Any] = {}
+        classes: dict[Atom, tuple[Slot, int]] = {}
+        members = {slot: rows[0] for slot, rows in forms.items() if rows[0][0] == "class"}
+        for slot, rows in forms.items():
+            form = rows[0]
+            if form[0] not in ("class", "cyclic") or slot in terms:
+                continue
+            self.symbol_count += 1
+            variable = atom("sym", f"x{self.symbol_count}")
+            (symbol,) = variable.atoms()
+            if form[0] == "cyclic":
+                classes[symbol], terms[slot] = (slot, form[2]), mod(variable, form[2])
+                continue
+            alike = [k for k, m in members.items() if m[2] == form[2] and _is_fixed(m[1] - form[1])]
+            first = next((k for k in alike if members[k][1].value is not None), slot)
+            classes[symbol] = first, 0
+            terms |= {k: variable + (members[k][1] - members[first][1]) for k in alike}
+        return terms, classes
+
+    def _value_at_start(self, v: Value, state: State, r: int) -> Any:
+        """The value that a role at a loop head computes in the first iterations of the loops inside the loop."""
+        body = state.roles[r].frames[-1].region
+        loops, state = inner_loops(v, body), state.copy()
+        self.machine.state, self.machine.role = state, r
+        values = state.roles[r].frames[-1].values
+        for loop in loops:
+            if isinstance(loop, For):
+                values[loop.index] = self.machine.value(loop.start)
+            for argument, initial in zip(loop.arguments, loop.initial, strict=True):
+                values[argument] = self.machine.value(initial)
+        return self.machine.value(v)
+
+    def _crossings(self, label: Label, forms: dict[Slot, list[Form]]) -> Iterator[tuple[Any, Condition]]:
+        """Facts about counts that change once a tested number passes a bound, where another slot describes the number:
+        the number and the slot pass the bound in the same iteration."""
+        for slot, rows in forms.items():
+            if rows[0][0] == "threshold" and isinstance(y := label.terms.get(rows[0][2]), Sum):
+                _, _, _, difference, pred, end, tested = rows[0]
+                k = self._value_at_start(tested, label.state, slot[1])
+                if isinstance(k, Sum) and k != y + difference and pred[0] == "g":
+                    own_condition, slot_condition = ge(k - end), ge(y + difference - end)
+                    yield ("crossed", slot, 0), disjunction(negation(own_condition), slot_condition)
+                    yield ("crossed", slot, 1), disjunction(own_condition, negation(slot_condition))
 
     def _strip_facts(self, label: Label, forms: dict[Slot, list[Form]]) -> dict[Any, Condition]:
         """The facts about counts that are incremented in every n-th iteration, selected by a remainder: bounds on the
@@ -515,17 +548,9 @@ def _matched_in_flight(more: Role, less: Role) -> dict[Value, int]:
     }
 
 
-def _crossings(forms: dict[Slot, list[Form]], terms: dict[Slot, Any]) -> Iterator[tuple[Any, Condition]]:
-    """Facts about counts that change once a tested number passes a bound, where another slot describes the number: the
-    number and the slot pass the bound in the same iteration."""
-    for slot, rows in forms.items():
-        if rows[0][0] == "threshold" and rows[0][2] != rows[0][6]:
-            _, _, other, difference, pred, end, exact = rows[0]
-            k, y = terms.get(exact), terms.get(other)
-            if isinstance(k, Sum) and isinstance(y, Sum) and pred[0] == "g":
-                own_condition, slot_condition = ge(k - end), ge(y + difference - end)
-                yield ("crossed", slot, 0), disjunction(negation(own_condition), slot_condition)
-                yield ("crossed", slot, 1), disjunction(own_condition, negation(slot_condition))
+def _is_fixed(x: Sum) -> bool:
+    """Whether a number depends on parameters and shapes alone."""
+    return of_launch(x) and not symbols(x)
 
 
 def _is_monomial(x: Sum) -> bool:

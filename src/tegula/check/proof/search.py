@@ -45,7 +45,7 @@ from tegula.ir import Value
 from tegula.ops import events as E
 from tegula.ops.control import For
 
-MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 64, 12, 11_500, 6_500
+MAX_STEPS, MAX_LABELS, MAX_TRIES, MAX_WORK, FIRST_WORK = 6_000, 96, 12, 15_000, 8_500
 """Limits of the search: steps of roles, labels, attempts at one label, inequalities, and inequalities before the proof
 is split by the conditions under which a launch executes inner loops, if there are any."""
 MAX_LIMITS, ENOUGH_WORK = 2, 400
@@ -675,7 +675,7 @@ class Search(Groups):
                 if label.has_exits and label.limit is True:
                     continues = True
                 elif not self._use_constants(forms, later):
-                    if orders or not self._orders(label):
+                    if orders or isinstance(e, OutOfStep) or not self._orders(label):
                         raise
                     orders = True
         raise Stuck("no invariant was found", self.machine.op(state, group[0]), group[0])

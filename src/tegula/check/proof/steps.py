@@ -27,17 +27,17 @@ Rates = dict[Count, Sum]
 """The numbers of arrivals and waits of an iteration, by count."""
 
 
-def _cached(function: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
+def cached(function: Callable[[Program, Region], T]) -> Callable[[Program, Region], T]:
     """Cache the result of a function of a program and a region."""
 
     @wraps(function)
-    def cached(program: Program, body: Region) -> T:
+    def stored(program: Program, body: Region) -> T:
         key = (function.__name__, body)
         if key not in program.cache_of_regions:
             program.cache_of_regions[key] = function(program, body)
         return program.cache_of_regions[key]
 
-    return cached
+    return stored
 
 
 def constant_trip(loop: For) -> Sum | None:
@@ -48,15 +48,16 @@ def constant_trip(loop: For) -> Sum | None:
 def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum], set[Count]]:
     """The number of unconditional arrivals and waits at each barrier in one execution of a body, and the counts that
     also change in branches or in loops of unknown trip count. A repeated wait for the same stage and phase is not
-    counted."""
+    counted. Branches with equal or opposite conditions are taken together."""
     known_counts: dict[Count, Sum] = {}
     varying_counts = set[Count]()
+    sides: dict[tuple[Value, bool], Rates] = {}
     last: dict[Count, tuple[Value, ...]] = {}
     for op in body.ops:
-        inner = [o for region in op.regions for o in region.walk() if _counts(program, o)]
+        inner = [o for region in op.regions for o in region.walk() if counts_of(program, o)]
         times = trip(op) if isinstance(op, For) and program.counts(op) else None
         if not inner:
-            for count in _counts(program, op):
+            for count in counts_of(program, op):
                 at = (*E.stage_and_phase(op),)
                 is_same_barrier = count[0] == "waited" and bool(at) and last.get(count) == at
                 known_counts[count] = known_counts.get(count, ZERO) + (0 if is_same_barrier else 1)
@@ -70,25 +71,48 @@ def items(program: Program, body: Region, trip: Trip) -> tuple[dict[Count, Sum],
                 known_counts[count] = known_counts.get(count, ZERO) + n * times
         elif isinstance(op, If):
             alternatives = [items(program, region, trip) for region in continuing(op)]
-            (if_true, varying_if_true), (if_false, varying_if_false) = alternatives[0], alternatives[-1]
-            for count in dict.fromkeys(count for o in inner for count in _counts(program, o)):
-                same_on_both_sides = count in if_true and if_true[count] == if_false.get(count)
-                if same_on_both_sides and count not in varying_if_true | varying_if_false:
-                    known_counts[count] = known_counts.get(count, ZERO) + if_true[count]
-                else:
-                    varying_counts.add(count)
+            condition, truth = without_negations(op.condition)
+            for counts, side in ((alternatives[0], truth), (alternatives[-1], not truth)):
+                varying_counts |= counts[1]
+                total = sides.setdefault((condition, side), {})
+                for count, n in counts[0].items():
+                    total[count] = total.get(count, ZERO) + n
         elif isinstance(op, LoopLike):
-            varying_counts.update(count for o in inner for count in _counts(program, o))
+            varying_counts.update(count for o in inner for count in counts_of(program, o))
+    for condition in dict.fromkeys(condition for condition, _ in sides):
+        if_true, if_false = sides[condition, True], sides[condition, False]
+        for count in dict.fromkeys((*if_true, *if_false)):
+            if (n := if_true.get(count)) is not None and n == if_false.get(count):
+                known_counts[count] = known_counts.get(count, ZERO) + n
+            else:
+                varying_counts.add(count)
     return known_counts, varying_counts
 
 
-@_cached
+def sides_of(op: Op) -> list[tuple[Value, bool, Region]]:
+    """The sides of an `if`, each with a condition, which is no negation, and with the truth value that it has there."""
+    if not isinstance(op, If):
+        return []
+    condition, truth = without_negations(op.condition)
+    return [(condition, truth, op.then), (condition, not truth, op.orelse)]
+
+
+def without_negations(condition: Value) -> tuple[Value, bool]:
+    """The condition whose negation, of a negation, and so on a condition is, and whether they are equal."""
+    truth = True
+    while isinstance(condition.owner, Unary) and condition.owner.x.type == condition.type == bool_:
+        condition, truth = condition.owner.x, not truth
+    return condition, truth
+
+
+@cached
 def _counts_without_trips(program: Program, body: Region) -> tuple[dict[Count, Sum], set[Count]]:
     """The result of `items` when no loop's trip count is known."""
     return items(program, body, lambda _: None)
 
 
-def _counts(program: Program, op: Op) -> list[Count]:
+def counts_of(program: Program, op: Op) -> list[Count]:
+    """The counts that an op increments, those of ops in its regions excluded."""
     out = program.counted.get(op)
     if out is None:
         out = program.counted[op] = []
@@ -146,7 +170,7 @@ def is_loop_varying(v: Value, body: Region) -> bool:
     visited, queue = {v}, [v]
     while queue:
         owner = queue.pop().owner
-        if owner is None or not _is_in(owner if isinstance(owner, Region) else owner.parent, body):
+        if owner is None or not is_in(owner if isinstance(owner, Region) else owner.parent, body):
             continue
         if isinstance(owner, Region):
             return True
@@ -156,7 +180,8 @@ def is_loop_varying(v: Value, body: Region) -> bool:
     return False
 
 
-def _is_in(region: Region | None, body: Region) -> bool:
+def is_in(region: Region | None, body: Region) -> bool:
+    """Whether a region is a body or is nested in it."""
     while region is not None and region is not body:
         region = region.parent.parent if region.parent is not None else None
     return region is not None
@@ -244,22 +269,31 @@ def is_flag(loop: LoopLike, argument: Value) -> bool:
     return is_constant(loop.body.yielded[loop.arguments.index(argument)])
 
 
-@_cached
+@cached
 def guarded(program: Program, body: Region) -> dict[Count, ComparisonLike]:
     """The counts that an iteration increments by one exactly where a comparison holds, each with its comparison. For a
     nested branch, the compared number must be one whose increment depends on branches or inner loops."""
+    tests = tested(program, body)
+    inner = nested(program, body)
+    return {n: test for n, test in tests.items() if n not in inner or not _steady(test.a, body)}
+
+
+@cached
+def tested(program: Program, body: Region) -> dict[Count, ComparisonLike]:
+    """The counts that an iteration increments, by one, in one branch only, each with the comparison that decides the
+    branch, which may be nested in another one."""
     out: dict[Count, ComparisonLike] = {}
     repeated = set[Count]()
-    for op, within in _branches(body, False):
+    for op, _ in _branches(body, False):
         for region in op.regions:
             counts, _ = _counts_without_trips(program, region)
             for count, n in counts.items():
                 test = _test(op.condition)
-                increments_once = region is op.then and n.value == 1 and count not in out
                 if (
                     isinstance(test, ComparisonLike)
-                    and increments_once
-                    and not (within and _steady(test.a, body))
+                    and region is op.then
+                    and n.value == 1
+                    and count not in out
                 ):
                     out[count] = test
                 else:
@@ -283,7 +317,7 @@ def _test(condition: Value) -> ComparisonLike | None:
     return tests[0] if len(tests) == 1 else None
 
 
-@_cached
+@cached
 def nested(program: Program, body: Region) -> set[Count]:
     """The counts that change in branches nested in other branches."""
     return {
@@ -295,7 +329,7 @@ def nested(program: Program, body: Region) -> set[Count]:
     }
 
 
-@_cached
+@cached
 def branched(program: Program, body: Region) -> set[Count]:
     """The counts that change in branches, by different numbers on the two sides."""
     out: set[Count] = set()
@@ -305,7 +339,7 @@ def branched(program: Program, body: Region) -> set[Count]:
     return out
 
 
-@_cached
+@cached
 def selected(program: Program, body: Region) -> dict[Count, Value]:
     """The counts that an iteration increments by one where a condition holds, and leaves unchanged otherwise, each with
     the condition."""
@@ -387,15 +421,31 @@ def _branches(body: Region, within: bool) -> Iterator[tuple[If, bool]]:
 
 
 def by_remainder(test: ComparisonLike) -> bool:
-    """Whether an operand of a comparison depends on a quotient, a remainder, or single bits of a number."""
-    queue = [op.owner for op in test.operands]
-    while queue:
-        op = queue.pop()
-        if isinstance(op, Binary) and op.TAKES_PART:
-            return True
-        if isinstance(op, Binary | Cast):
-            queue += [v.owner for v in op.operands]
-    return False
+    """Whether a comparison depends on a remainder or single bits of a number, or on a quotient and its dividend. A
+    quotient alone grows with its dividend, so that a comparison with a fixed number alternates at most twice."""
+    return any(_takes_part(v) and not _keeps_order(v) for v in test.operands)
+
+
+def _takes_part(v: Value) -> bool:
+    op = v.owner
+    if isinstance(op, Binary) and op.TAKES_PART:
+        return True
+    return isinstance(op, Binary | Cast) and any(map(_takes_part, op.operands))
+
+
+def _keeps_order(v: Value) -> bool:
+    """Whether a number is computed from another one by quotients, and by sums and multiples with fixed numbers."""
+    op = v.owner
+    if not isinstance(op, Binary | Cast):
+        return True
+    varying = [x for x in op.operands if not _is_fixed_number(x)]
+    is_remainder = isinstance(op, Binary) and op.TAKES_PART and not op.KEEPS_ORDER
+    return not is_remainder and len(varying) < 2 and all(map(_keeps_order, varying))
+
+
+def _is_fixed_number(v: Value) -> bool:
+    """Whether a number is a constant or a parameter."""
+    return isinstance(v.owner, ConstantLike) or (isinstance(v.owner, Region) and v.owner.parent is None)
 
 
 def is_periodic(program: Program, body: Region) -> bool:
@@ -405,7 +455,7 @@ def is_periodic(program: Program, body: Region) -> bool:
     return any(map(by_remainder, [*guarded(program, body).values(), *(test for _, test in counted(loop))]))
 
 
-@_cached
+@cached
 def issued(program: Program, body: Region) -> dict[str, dict[Value, bool]]:
     """The buffers that matmuls ("matmul") and bulk stores ("copy") which a body starts read, each with whether the body
     alone determines their slots."""
@@ -422,7 +472,7 @@ def issued(program: Program, body: Region) -> dict[str, dict[Value, bool]]:
     return out
 
 
-@_cached
+@cached
 def groups(program: Program, body: Region) -> int:
     """The number of bulk groups that an iteration commits, where each loop of unknown trip count has one iteration."""
     out = 0
@@ -483,12 +533,23 @@ def start(v: Value, body: Region) -> Value:
 
 
 def before(v: Value, body: Region) -> Value:
-    """The value from which a number is computed by adding and subtracting constants: an argument of the body, if the
-    number comes from one."""
+    """The value from which a number is computed by adding and subtracting numbers that are equal in all iterations: an
+    argument of the body, if the number comes from one."""
     v = start(v, body)
-    while isinstance(v.owner, Add | Sub) and isinstance(v.owner.b.owner, ConstantLike):
+    while isinstance(v.owner, Add | Sub) and not is_loop_varying(v.owner.b, body):
         v = start(v.owner.a, body)
     return v
+
+
+def inner_loops(v: Value, body: Region) -> list[LoopLike]:
+    """The loops in a body that contain the op of a value, outermost first."""
+    out: list[LoopLike] = []
+    region = v.owner.parent if isinstance(v.owner, Op) else v.owner
+    while region is not None and region is not body:
+        op = region.parent
+        out += [op] if isinstance(op, LoopLike) else []
+        region = op.parent if op is not None else None
+    return out[::-1]
 
 
 def _added(yielded: Value, argument: Value, trip: Trip, steady: Steady) -> Sum | None:
