@@ -334,9 +334,9 @@ class Obligations(Walk):
             "earlier accesses of the stage by the role may not be complete",
         )
 
-    def _use_memory(self, at: E.Bytes, write: bool = False) -> Key:
+    def _use_memory(self, at: E.Bytes, write: bool = False, by_one_warp: bool = False) -> Key:
         """The memory accessed by threads or by an asynchronous read: the item of a ring, or the slot of another
-        buffer."""
+        buffer. `by_one_warp`: the first warp starts the access, which is the one that waits for all."""
         ring, n = self.layout.rings.get(at.buffer), self.layout.number[at.buffer]
         if ring is None:
             return n, at.stage
@@ -345,7 +345,7 @@ class Obligations(Walk):
             (row.waited_barrier, self.role) in self.layout.waits_of_one for row in ring.handovers_to(engine)
         )
         self.require(
-            not (by_one_thread and self.state.roles[self.role].one_warp_ahead),
+            by_one_warp or not (by_one_thread and self.state.roles[self.role].one_warp_ahead),
             "all warps use the stage, but only one of them has waited for it",
         )
         return n, self._accessed_item(ring, at, engine)
@@ -412,9 +412,10 @@ class Obligations(Walk):
             )
         return self.state.facts.decide(is_zero(plus(slot, other, -1))) is False
 
-    def _async_read(self, at: E.Bytes, own: bool) -> Key:
-        """The memory of an asynchronous read. `own`: each warp group reads a slot that no other warp group writes."""
-        role, (n, slot) = self.state.roles[self.role], self._use_memory(at)
+    def _async_read(self, at: E.Bytes, own: bool, by_one_warp: bool) -> Key:
+        """The memory of an asynchronous read. `own`: each warp group reads a slot that no other warp group writes;
+        `by_one_warp`: the first warp starts the read."""
+        role, (n, slot) = self.state.roles[self.role], self._use_memory(at, by_one_warp=by_one_warp)
         ring = self.layout.rings.get(at.buffer)
         if ring is not None:
             if self.role in ring.storing_roles:
@@ -464,7 +465,7 @@ class Obligations(Walk):
     def issue(self, e: E.Issue) -> None:
         """The start of a matmul, which reads its operands until it is complete."""
         role = self.state.roles[self.role]
-        reads = [self._async_read(at, False) for at in e.operands]
+        reads = [self._async_read(at, False, False) for at in e.operands]
         role.issued_matmuls += 1
         role.pending_matmuls.append((role.issued_matmuls, reads, self._register_operand()))
         role.warps_unordered = role.warps_unordered or self.layout.warps[self.role] > 1
@@ -493,7 +494,7 @@ class Obligations(Walk):
     def copy_out(self, e: E.CopyOut) -> None:
         """The start of a bulk store, which reads shared memory until its bulk group is complete."""
         role = self.state.roles[self.role]
-        role.uncommitted_reads.append(self._async_read(e.source, e.warp_group))
+        role.uncommitted_reads.append(self._async_read(e.source, e.warp_group, not e.warp_group))
         if e.commit:
             self.commit(e)
 
