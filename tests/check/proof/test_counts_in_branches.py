@@ -146,3 +146,37 @@ def test_a_changed_line_is_not_proved(name: str) -> None:
     text = program(SCHEDULES[name])
     assert line in text
     assert outcome(lowered(kernel(text.replace(line, other)))) != "proved"
+
+
+AHEAD = """def ahead(x: tg.array2d[float], y: tg.array2d[float], out: tg.array2d[float], n: int):
+    assert n >= 0 and n < 1000000000
+    rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=4)
+    more = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
+    with tg.role("fetch", warps=1):
+        k = int(0)
+        for q in range(n):
+            if q % 5 == 1:
+                tg.tile_pipe_load(rows, x, offset=(k, 0))
+                if k >= 3:
+                    tg.tile_pipe_load(more, y, offset=(k, 0))
+                k += 1
+        for j in range(tg.min(3, k)):
+            tg.tile_pipe_load(more, y, offset=(j, 0))
+    with tg.ws(1):
+        for k in range((n + 3) // 5):
+            one = tg.tile_pipe_pop(rows)
+            two = tg.tile_pipe_pop(more)
+            tg.tile_store(out, one * two, offset=(k, 0))
+"""
+"""The second role pops an item once the first one has fetched three more, in every fifth iteration."""
+
+
+def test_a_role_follows_arrivals_that_begin_late() -> None:
+    assert outcome(lowered(kernel(AHEAD))) == "proved"
+
+
+@pytest.mark.parametrize(
+    "change", [("min(3, k)", "min(2, k)"), ("k >= 3", "k >= 5"), ("(n + 3) // 5", "(n + 4) // 5")]
+)
+def test_a_role_that_waits_for_more_than_arrives_is_not_proved(change: tuple[str, str]) -> None:
+    assert outcome(lowered(kernel(AHEAD.replace(*change)))) != "proved"

@@ -21,6 +21,7 @@ from tegula.check.proof.regions import regions_of_changes, regions_of_counts
 from tegula.check.proof.state import State, Stuck
 from tegula.check.proof.steps import (
     Count,
+    Rates,
     assigned,
     before,
     branched,
@@ -124,7 +125,7 @@ class Forms(Labels):
         """The increment of each slot per iteration, estimated from the loop's body; None if the increment depends on
         branches or inner loops. `moving`: roles at the heads of other loops execute iterations concurrently."""
         out: dict[Slot, Sum | None] = {}
-        self.ties, self.branched = {}, self._branched(state, group)
+        self.ties, self.leaders, self.branched = {}, {}, self._branched(state, group)
         trip = self._trip_or_none if moving else self._constant_trip
         for r, depth in (
             *((r, len(state.roles[r].frames) - 1) for r in group),
@@ -331,11 +332,26 @@ class Forms(Labels):
             if iterations is None and n is not None and leading_ghost is not None:
                 self.ties["value", r, depth, v] = leading_ghost, n
         step = self.machine.value(loop.step) if isinstance(loop, For) else None
+        if iterations is None and (leader := self._late_arrivals(state, r, known_counts)) is not None:
+            self.leaders |= {(kind, r, b): (leader, n) for (kind, b), n in known_counts.items()}
+            if isinstance(loop, For) and isinstance(step, Sum):
+                self.leaders["value", r, depth, loop.index] = leader, step
         if isinstance(loop, For):
             increment = step * iterations if isinstance(step, Sum) and iterations is not None else None
             out["value", r, depth, loop.index] = increment
             if iterations is None and isinstance(step, Sum) and leading_ghost is not None:
                 self.ties["value", r, depth, loop.index] = leading_ghost, step
+
+    def _late_arrivals(self, state: State, r: int, rates: Rates) -> Slot | None:
+        """The arrivals of another role at a loop head that begin at some item, for each of which a role executes one
+        iteration, with these numbers of waits; None if there are none."""
+        for kind, b in rates:
+            for q in self.program.arrivers[b] - {r} if kind == "waited" and rates[kind, b].value == 1 else ():
+                frame = state.roles[q].frames[-1]
+                test = tested(self.program, frame.region).get(("arrived", b)) if frame.at < 0 else None
+                if test is not None and not by_remainder(test):
+                    return "arrived", q, b
+        return None
 
     def _forms(
         self,
@@ -348,6 +364,21 @@ class Forms(Labels):
     ) -> list[Form]:
         """The forms that a slot may have at the loop head, the strongest first. `limited`: whether the label assumes a
         condition; `tied`: whether counters change with ghosts."""
+        forms = self._forms_of_text(slot, x, guess, state, limited, tied)
+        if slot not in self.leaders or not isinstance(x, Sum):
+            return forms
+        ghost, n = self.leaders[slot]
+        return [("tied", x, ghost, self._slots(state)[ghost], n), *forms]
+
+    def _forms_of_text(
+        self,
+        slot: Slot,
+        x: Any,
+        guess: dict[Slot, Sum | None],
+        state: State,
+        limited: bool,
+        tied: bool,
+    ) -> list[Form]:
         step = guess.get(slot, number(0))
         if slot in self.ties and isinstance(x, Sum) and self.ties[slot][1].value not in (0, 1):
             ghost, n = self.ties[slot]

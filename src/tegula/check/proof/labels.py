@@ -142,6 +142,8 @@ class Labels:
         self.labels: list[dict[str, Any]] = []
         self.symbol_count = 0
         self.ties: dict[Slot, tuple[Slot, Sum]] = {}
+        self.leaders: dict[Slot, tuple[Slot, Sum]] = {}
+        """By slot of a role that follows the arrivals of another one: these, and the slot's increment per arrival."""
         self.states_after_iteration: dict[Any, State] = {}
         """The state after one iteration of a group, by `Forms._heads`."""
         self.branched: set[Slot] = set()
