@@ -33,10 +33,10 @@ def tile_determinant(a: Tile[Real, ..., N, N]) -> Tile[Real, ..., ONE]:
     """
     n = a.shape[0]
     lu, piv = tg.tile_lu(a)
-    index = tg.tile_arange(n, dtype=int)
-    is_diagonal = tg.tile_reshape(index, (n, 1)) == tg.tile_reshape(index, (1, n))
-    diagonal = tg.tile_sum(tg.where(is_diagonal, lu, type(a[0, 0])(0.0)), axis=1)
-    return tg.tile_reduce(tg.mul, tg.where(piv == index, diagonal, -diagonal))
+    result = type(a[0, 0])(1.0)
+    for k in range(n):
+        result = result * tg.where(piv[k] == k, lu[k, k], -lu[k, k])
+    return tg.tile_full(shape=1, value=result)
 
 
 tile_determinant.threads(threads_of_matrix)

@@ -22,8 +22,7 @@ SMALL, SCALE = 2.0**-60, 2.0**64
 def steps_of(n: int) -> int:
     """The number of steps of an elimination that share their code, which also computes registers of the columns that
     these steps finish. Fewer steps take more code, but less to run as long as the code fits the instruction cache."""
-    bodies = -(-n // (8 if n <= WARP else 16))
-    return -(-n // bodies)
+    return -(-n // 4) if n <= WARP else -(-n // -(-n // 16))
 
 
 def is_padded(n: int) -> bool:

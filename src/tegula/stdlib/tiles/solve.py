@@ -313,7 +313,8 @@ def _tile_solve_in_lanes(
     if tg.static(is_eliminated_with_matrix):
         x = tg.tile_local(z, (WARP, 1))
     place_of_pivot, pivot = tg._tile_pivot_of_rows(row, free, place)
-    steps = tg.static(steps_of(n))
+    # With few right-hand sides there is room for twice as many bodies.
+    steps = tg.static(-(-steps_of(n) // 2) if is_eliminated_with_matrix else steps_of(n))
     for phase in tg.unrolled(tg.static(-(-n // steps))):
         first = phase * steps
         for step in tg._rolled(tg.min(steps, n - first)):
