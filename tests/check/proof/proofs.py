@@ -84,6 +84,53 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
 it."""
 
 
+ROTATED = """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, first: int, other: int):
+    assert first >= 0
+    assert first < S
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("load", warps=1):
+        s, phase = first, 1
+        for k in range(n):
+            tg.mbarrier_wait(empty, s, phase)
+            tg.mbarrier_expect_bytes(full, s, N * 4)
+            tg.tile_load_async(x, ring[s], (k, 0), full, s)
+            s = 0 if s == S - 1 else s + 1
+            if s == first:
+                phase ^= 1
+    with tg.role("use", warp_groups=1):
+        for k in range(n):
+            tg.mbarrier_wait(full, (k + first) % S, k // S)
+            tg.tile_store(out, ring[(k + first) % S] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, (k + first) % S)
+"""
+"""A ring whose first item is in a stage that an argument names."""
+AHEAD = """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, d: int):
+    assert d >= 0
+    assert d <= S
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.role("load", warps=1):
+        for k in range(min(d, n)):
+            tg.mbarrier_expect_bytes(full, k % S, N * 4)
+            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+        for k in range(d, n):
+            tg.mbarrier_wait(empty, k % S, k // S + 1)
+            tg.mbarrier_expect_bytes(full, k % S, N * 4)
+            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
+    with tg.role("use", warp_groups=1):
+        for k in range(n):
+            tg.mbarrier_wait(full, k % S, k // S)
+            tg.tile_store(out, ring[k % S] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, k % S)
+"""
+"""A ring of which an argument says how many stages are filled before the first wait."""
+
+
 FOLDER = Path(__file__).parent.parent / "corpus"
 CORPUS = sorted(path.stem for path in FOLDER.glob("*.py"))
 

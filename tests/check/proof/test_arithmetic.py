@@ -487,6 +487,7 @@ def claims_without_proof(program: Program) -> dict[str, Any]:
         "rings": rings,
         "units": [],
         "parts": [],
+        "rotations": [],
         "chains": chains,
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from equivalent_rewrites import kernel
-from proofs import CIRCLE, copies, element_at, paths_of, pipe, rejected
+from proofs import AHEAD, CIRCLE, ROTATED, copies, element_at, paths_of, pipe, rejected
 from schedules import double, drop, lowered
 
 from support.campaigns import sampled
@@ -46,6 +46,8 @@ def kernels() -> dict[str, Any]:
         "bounds": pipe("range(n * m)", "range(m * n + 1, 1, -1)"),
         "turns": kernel(TURNS),
         "circle": kernel(CIRCLE, None, 2),
+        "rotated": kernel(ROTATED, None, 2),
+        "ahead": kernel(AHEAD, None, 2),
     }
 
 
@@ -122,6 +124,9 @@ WRONG_KERNELS = {
     "no wait for a change": ("circle", drop("mbarrier.wait", "changed")),
     "a change is not handed on": ("circle", drop("mbarrier.arrive", "changed")),
     "a change is not fenced": ("circle", drop("fence.async")),
+    "no wait for a free stage, the first of which is named": ("rotated", drop("mbarrier.wait", "empty")),
+    "no wait for a full stage, the first of which is named": ("rotated", drop("mbarrier.wait", "full")),
+    "no wait for a free stage after the first ones": ("ahead", drop("mbarrier.wait", "empty")),
 }
 
 

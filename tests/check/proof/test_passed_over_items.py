@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from equivalent_rewrites import kernel
-from proofs import LOAD, outcome
+from proofs import AHEAD, LOAD, outcome
 from schedules import lowered
 
 DRAIN = f"""\
@@ -45,27 +45,6 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, ring[a % 4] + ring[b % 4], offset=(j, 0))
             tg.mbarrier_arrive(empty, a % 4)
             tg.mbarrier_arrive(empty, b % 4)
-"""
-AHEAD = """\
-def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, d: int):
-    assert d >= 0
-    assert d <= S
-    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
-    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
-    with tg.role("load", warps=1):
-        for k in range(min(d, n)):
-            tg.mbarrier_expect_bytes(full, k % S, N * 4)
-            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
-        for k in range(d, n):
-            tg.mbarrier_wait(empty, k % S, k // S + 1)
-            tg.mbarrier_expect_bytes(full, k % S, N * 4)
-            tg.tile_load_async(x, ring[k % S], (k, 0), full, k % S)
-    with tg.role("use", warp_groups=1):
-        for k in range(n):
-            tg.mbarrier_wait(full, k % S, k // S)
-            tg.tile_store(out, ring[k % S] * 2.0, offset=(k, 0))
-            tg.fence_async()
-            tg.mbarrier_arrive(empty, k % S)
 """
 RIGHT = {"last": DRAIN, "all": DRAIN.replace(LAST, ALL), "pairs": PAIRS, "ahead": AHEAD}
 MUTATED = {

@@ -38,9 +38,9 @@ def _programs(kernel: Kernel, compilation: Any) -> Iterator[Program]:
 
 
 def _certificate(program: Program) -> Certificate:
-    guards, early_waits = list(program.guards.asserts), list[tuple[int, int]]()
+    guards, early_waits, rotates = list(program.guards.asserts), list[tuple[int, int]](), True
     while True:
-        search = Search(program, guards, early_waits)
+        search = Search(program, guards, early_waits, rotates)
         try:
             return search.certificate()
         except StartsEarly as e:
@@ -51,6 +51,8 @@ def _certificate(program: Program) -> Certificate:
             more = [guard for guard in search.machine.requested_guards if guard not in guards]
             if more:
                 guards += more
+            elif rotates and any(first.value != 0 for first in search.machine.rotations.values()):
+                rotates = False
             elif isinstance(e, Stuck):
                 raise
             else:

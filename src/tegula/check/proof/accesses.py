@@ -37,6 +37,8 @@ class Accesses(Values):
         self.leads: dict[tuple[int, int, int], int] = {}
         self.item_shifts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.first_accesses: dict[tuple[Value, Engine], None] = {}
+        self.rotations: dict[int, Sum] = {}
+        """By barrier, the stage of item 0."""
         self.passed: dict[tuple[int, int], tuple[int, int]] = {}
         self.requires_items = True
         """Whether accesses of items that a role may not have acquired are refused."""
@@ -112,7 +114,7 @@ class Accesses(Values):
         self.first_accesses.setdefault(key)
         if key in self.item_shifts:
             return
-        item: Sum | None = number(at.stage)
+        item: Sum | None = mod(number(at.stage) - self._rotation_of(at.buffer), self._stages_of(at.buffer))
         if any(x.value is None for x in arrived.values()):
             item = self._item_of_stage(at, self._last_acquired_items(at, engine))
         resolved = self.state.known.resolved
@@ -152,11 +154,24 @@ class Accesses(Values):
     def _item_of_stage(self, at: E.Bytes, items: Sequence[Sum]) -> Sum | None:
         """The item of `items` that is in the accessed stage: preferably an item whose stage is the identical term, else
         an item whose stage is known to be equal."""
-        stages = self.program.rings[at.buffer].stages
-        stage, rows = number(at.stage), [(item, mod(item, stages)) for item in items]
+        stages, rotation = self._stages_of(at.buffer), self._rotation_of(at.buffer)
+        stage, rows = number(at.stage), [(item, mod(item + rotation, stages)) for item in items]
         identical = (item for item, own in rows if own == stage)
         equal = (item for item, own in rows if self.state.known.equal(stage, own))
         return next(chain(identical, equal), None)
+
+    def _stages_of(self, buffer: Value) -> int:
+        return self.program.rings[buffer].stages if buffer in self.program.rings else 1
+
+    def rotation(self, b: int) -> Sum:
+        """The stage of item 0 of a barrier, in the current state."""
+        rotation = self.rotations.get(b)
+        return number(0) if rotation is None else self.state.known.normalised(rotation)
+
+    def _rotation_of(self, buffer: Value) -> Sum:
+        """The stage of item 0 of a ring: that of the barrier of its first hand-over."""
+        ring = self.program.rings.get(buffer)
+        return self.rotation(ring.handovers[0].barrier) if ring is not None else number(0)
 
     def item_shift(self, v: Value, row: HandOver) -> int:
         """The item for which the releasing engine arrives, less the item of the ring that it hands over."""

@@ -43,10 +43,12 @@ class Machine(Accesses):
         program: Program,
         guards: Iterable[Guard] = (),
         early_waits: Iterable[tuple[int, int]] = (),
+        rotates: bool = True,
     ) -> None:
-        """`early_waits`: the barriers and roles whose waits begin with the items before the first ones."""
+        """`early_waits`: the barriers and roles whose waits begin with the items before the first ones; `rotates`:
+        whether item 0 of a barrier may be in a stage that depends on the launch."""
         super().__init__(program)
-        self.guards, self.early_waits = list(guards), set(early_waits)
+        self.guards, self.early_waits, self.rotates = list(guards), set(early_waits), rotates
 
     def start(self) -> State:
         """The state at the start of the kernel, in which the guards hold and each role is at its first relevant
@@ -356,7 +358,26 @@ class Machine(Accesses):
 
     def _is_stage_of(self, stage: Any, item: Sum | None, b: int) -> bool:
         """Whether a stage is the stage of an item."""
-        return item is not None and self.state.known.equal(stage, mod(item, self.program.stages[b]))
+        if item is None:
+            return False
+        self._record_rotation(stage, item, b)
+        stage_of_item = mod(item + self.rotation(b), self.program.stages[b])
+        return self.state.known.equal(stage, stage_of_item)
+
+    def _record_rotation(self, stage: Any, item: Sum, b: int) -> None:
+        """Record the stage of item 0 of a barrier at the first wait or arrival, if it depends on numbers of the
+        launch."""
+        if b in self.rotations:
+            return
+        first = number(stage) - item
+        is_rotated = (
+            self.rotates and not symbols(first) and first.value is None and of_launch(tuple(inside(first)))
+        )
+        if is_rotated and not self.state.known.equal(stage, mod(item, self.program.stages[b])):
+            self.rotations[b] = first
+            self._split_by_small_number(stage)
+        else:
+            self.rotations[b] = number(0)
 
     def _wait(self, role: Role, e: E.Wait, many: bool) -> bool:
         b = self.program.barrier[e.barrier]
@@ -372,7 +393,7 @@ class Machine(Accesses):
 
         def is_for(w: Sum) -> bool:
             parity_of_item = mod(div(w, stages) + offset // stages, 2)
-            return known.equal(stage, mod(w, stages)) and known.equal(parity, parity_of_item)
+            return self._is_stage_of(stage, w, b) and known.equal(parity, parity_of_item)
 
         if not is_for(w):
             if b in role.repeatable_waits and is_for(w - 1):
@@ -410,7 +431,7 @@ class Machine(Accesses):
         """The first item from w on that is in a stage: a number after w, or a number after the item of which the stage
         is the remainder, or else w and a remainder."""
         known, stages = self.state.known, self.program.stages[b]
-        distance = number(stages - 1) - mod(w - number(stage) - 1, stages)
+        distance = number(stages - 1) - mod(w + self.rotation(b) - number(stage) - 1, stages)
         constant = next((k for k in range(1, stages) if known.equal(distance, number(k))), None)
         if constant is not None:
             return w + constant

@@ -25,7 +25,7 @@ from tegula.check.proof.labels import (
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
 from tegula.check.proof.record import chains, encoded_on_path, record, require_chains, used
-from tegula.check.proof.state import Hoisted, State, Stuck
+from tegula.check.proof.state import CannotPeel, Hoisted, LimitExceeded, OutOfStep, State, Stuck
 from tegula.check.proof.steps import compares
 from tegula.check.proof.terms import (
     Condition,
@@ -58,25 +58,17 @@ invariant."""
 Snapshot: TypeAlias = tuple[int, tuple[dict[Any, Any], ...]]
 
 
-class OutOfStep(Stuck):
-    """The loops of a group do not iterate together."""
-
-
-class CannotPeel(Stuck):
-    """The loops of a group do not end together, or enough of their iterations have been executed."""
-
-
-class LimitExceeded(Stuck):
-    """The search exceeds a limit."""
-
-
 class Search(Groups):
     """The search for a proof of one kernel."""
 
     def __init__(
-        self, program: Program, guards: Sequence[Guard], early_waits: Sequence[tuple[int, int]] = ()
+        self,
+        program: Program,
+        guards: Sequence[Guard],
+        early_waits: Sequence[tuple[int, int]] = (),
+        rotates: bool = True,
     ) -> None:
-        super().__init__(program, Machine(program, guards, early_waits))
+        super().__init__(program, Machine(program, guards, early_waits, rotates))
         self.guards = guards
         self.steps = 0
         self.tried_labels = 0
@@ -118,6 +110,7 @@ class Search(Groups):
             "lags": [[*k, lags[k]] for k in dict.fromkeys(used(self.program, chains_of_waits, lags))],
             "parts": [[*key, *part] for key, part in self.program.parts.items()],
             "units": [[b, n] for b, n in enumerate(units) if n > 1],
+            "rotations": [[b, encoded(x, {})] for b, x in self.machine.rotations.items() if x.value != 0],
             "chains": chains_of_waits,
             "start": start,
             "labels": self.labels,

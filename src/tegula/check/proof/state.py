@@ -27,6 +27,18 @@ class Stuck(Exception):
         self.obligation, self.help = obligation, help
 
 
+class OutOfStep(Stuck):
+    """The loops of a group do not iterate together."""
+
+
+class CannotPeel(Stuck):
+    """The loops of a group do not end together, or enough of their iterations have been executed."""
+
+
+class LimitExceeded(Stuck):
+    """The search exceeds a limit."""
+
+
 class Hoisted(Exception):
     """A condition on inputs of the launch, on which the proof is split."""
 

@@ -43,6 +43,7 @@ class Verifier(Obligations):
         super().__init__(kernel, compilation, certificate)
         self.closed_terms: dict[int, Any] = {}
         self.symbols_read = 0
+        self.rotations = {b: self.read(first, ()) for b, first in certificate["rotations"]}
 
     def verify(self) -> None:
         """Raise Rejected unless every path from the start satisfies the obligations, and each state in which a path

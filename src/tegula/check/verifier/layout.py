@@ -148,6 +148,7 @@ class Layout(Scheduled):
         for (b, _), (n, m) in self.parts.items():
             if self.named[b] or min(n, m) < 0 or not _positive(n + m):
                 raise Rejected("a role arrives in parts at a named barrier, or in a number of parts below 0")
+        self.is_rotated = bool(certificate["rotations"])
         self._check_arrivals()
         self.rings: dict[Value, Ring] = {}
         for v, accesses in self.accesses.items():
@@ -249,8 +250,8 @@ class Layout(Scheduled):
         rows = [row for ring in self.rings.values() for row in ring.handovers]
         if self.units or self.parts or any(row.group > 1 for row in rows):
             raise Rejected("a barrier hands over groups of stages, or gets parts of items, in a cluster")
-        if any(row.waited_barrier != row.barrier for row in rows):
-            raise Rejected("a role hands on stages of other roles in a cluster")
+        if any(row.waited_barrier != row.barrier for row in rows) or self.is_rotated:
+            raise Rejected("a role hands on stages of other roles, or item 0 is not in stage 0, in a cluster")
         clusters = Clusters(self.kernel, self.pure)
         for op in self.ops:
             if (

@@ -31,9 +31,14 @@ class Obligations(Walk):
 
     # Barriers --------------------------------------------------------------------------------------------------------
 
-    def is_stage_of(self, stage: Any, item: Poly, stages: int) -> bool:
-        """Whether `stage` is the stage of an item (O1)."""
-        return self.state.facts.equal(stage, self.atoms.mod(item, stages))
+    rotations: dict[int, Poly]
+    """By barrier, the stage of item 0, if it is not 0."""
+
+    def is_stage_of(self, stage: Any, item: Poly, b: int, stages: int = 0) -> bool:
+        """Whether `stage` is the stage of an item of a barrier (O1), or of a ring with as many stages as given, whose
+        item 0 is in the same stage as that of the barrier."""
+        in_stage = self.atoms.mod(plus(item, self.rotations.get(b, ())), stages or self.layout.stages[b])
+        return self.state.facts.equal(stage, in_stage)
 
     def last_waited(self, b: int, r: int) -> Poly:
         """The last item of a barrier for which a role has waited."""
@@ -59,13 +64,13 @@ class Obligations(Walk):
 
         def is_for(w: Poly) -> bool:
             parity = self.atoms.mod(plus(self.atoms.div(w, stages), number(offset // stages)), 2)
-            return self.is_stage_of(e.stage, w, stages) and self.state.facts.equal(e.parity, parity)  # type: ignore[arg-type]
+            return self.is_stage_of(e.stage, w, b) and self.state.facts.equal(e.parity, parity)  # type: ignore[arg-type]
 
         if not is_for(w):
             if b in role.repeatable_waits and is_for(plus(w, number(-1))):
                 return
             is_ordered = b not in self.layout.copied and not self.layout.clustered(e.barrier)
-            w = self._next_item_of_stage(e.stage, w, stages)
+            w = self._next_item_of_stage(e.stage, w, b)
             if not is_for(w):  # the first phase of a stage follows no other phase
                 w = plus(w, number(stages))
                 is_ordered = is_ordered and self.nonnegative(plus(number(offset + stages - 1), w, -1))
@@ -79,14 +84,15 @@ class Obligations(Walk):
                 role.warps_unordered or not e.elected,
             )
 
-    def _next_item_of_stage(self, stage: Any, w: Poly, stages: int) -> Poly:
-        """The first item from w on that is in a stage."""
+    def _next_item_of_stage(self, stage: Any, w: Poly, b: int) -> Poly:
+        """The first item of a barrier from w on that is in a stage."""
+        stages = self.layout.stages[b]
         later = (plus(w, number(k)) for k in range(1, stages))
-        constant_distance = next((x for x in later if self.is_stage_of(stage, x, stages)), None)
+        constant_distance = next((x for x in later if self.is_stage_of(stage, x, b)), None)
         if constant_distance is not None:
             return constant_distance
-        past_stage = self.atoms.mod(plus(plus(w, number(-1)), stage, -1), stages)
-        return plus(plus(w, number(stages - 1)), past_stage, -1)
+        past_stage = plus(plus(w, number(-1)), plus(self.rotations.get(b, ()), stage, -1))
+        return plus(plus(w, number(stages - 1)), self.atoms.mod(past_stage, stages), -1)
 
     def _check_complete(self, b: int, item: Poly) -> None:
         """Check O3: all arrivers have arrived for the item, and no bytes of it or of earlier items are outstanding."""
@@ -123,9 +129,7 @@ class Obligations(Walk):
     def _arrive(self, b: int, stage: Any, elected: bool, count: int) -> None:
         role, many = self.state.roles[self.role], self.layout.warps[self.role] > 1
         c = role.arrived[b]
-        self.require(
-            self.is_stage_of(stage, c, self.layout.stages[b]), "the stage is not the stage of the item"
-        )
+        self.require(self.is_stage_of(stage, c, b), "the stage is not the stage of the item")
         self._check_lags(b, c, elected)
         for v, ring in self.layout.rings.items():
             for row in ring.handovers:
@@ -213,9 +217,7 @@ class Obligations(Walk):
             c = announced
         else:
             self._check_lags(b, c, True)
-        self.require(
-            self.is_stage_of(e.stage, c, self.layout.stages[b]), "the stage is not the stage of the item"
-        )
+        self.require(self.is_stage_of(e.stage, c, b), "the stage is not the stage of the item")
         self.require(
             all(
                 e.to.end <= start or end <= e.to.start or self.slots_differ(stage, e.to.stage)
@@ -280,8 +282,9 @@ class Obligations(Walk):
                     candidates += [
                         plus(last, number(row.reuse_distance * ring.stages - k)) for k in range(ring.stages)
                     ]
-        identical = (c for c in candidates if self.atoms.mod(c, ring.stages) == at.stage)
-        equal = (c for c in candidates if self.is_stage_of(at.stage, c, ring.stages))
+        b, rotation = ring.handovers[0].barrier, self.rotations.get(ring.handovers[0].barrier, ())
+        identical = (c for c in candidates if self.atoms.mod(plus(c, rotation), ring.stages) == at.stage)
+        equal = (c for c in candidates if self.is_stage_of(at.stage, c, b, ring.stages))
         c = next(chain(identical, equal), None)
         if c is None:
             self.reject("the stage does not belong to an item that the role holds")
