@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tegula.codegen.text import Code, constants, memory_type, register_type, vector_of
 from tegula.ops.table import TableGet
-from tegula.types import DType
+from tegula.types import DType, float32, float64, to_numpy
 
+MIN_STRING = 64
+"""The minimum number of elements of a table that is defined by a string."""
 ROW_LENGTHS = (2, 4)
 """The lengths of the last dimension for which a GPU reads a whole row by one access."""
 
@@ -17,7 +21,8 @@ def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: in
     dtype: DType = op.type
     scalar, space = memory_type(dtype), code.table_space
     index_type = vector_of("i64", width)
-    table = code.table(dtype, op.elements, lambda: _definition(scalar, dtype, op.elements))
+    definition = _definition if code.table_space else _bytes_definition
+    table = code.table(dtype, op.elements, lambda: definition(scalar, dtype, op.elements))
     pointer_type, size = f"ptr {space}".rstrip(), max(1, dtype.bits // 8)
     indices = [
         _clamped(code, value.type, x, n, width)
@@ -110,3 +115,16 @@ def _definition(scalar: str, dtype: DType, elements: Sequence[float]) -> str:
     numbers = [str(int(bool(x))) for x in elements] if dtype.is_bool else constants(dtype, elements)
     values = ", ".join([f"{scalar} {x}" for x in numbers])
     return f"[{len(elements)} x {scalar}] [{values}], align 16"
+
+
+# Byte k of a string constant is written as three characters.
+_ESCAPED = np.array([list(f"\\{k:02X}".encode()) for k in range(256)], np.uint8)
+
+
+def _bytes_definition(scalar: str, dtype: DType, elements: Sequence[float]) -> str:
+    """A definition as a string, which LLVM parses several times faster than numbers; for floats of 32 and 64 bits."""
+    if dtype not in (float32, float64) or len(elements) < MIN_STRING:
+        return _definition(scalar, dtype, elements)
+    with np.errstate(over="ignore"):
+        data = np.array(elements, to_numpy(dtype)).astype(f"<f{dtype.bits // 8}").view(np.uint8)
+    return f'[{len(data)} x i8] c"{_ESCAPED[data].tobytes().decode()}", align 16'

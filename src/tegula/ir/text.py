@@ -6,6 +6,7 @@ program order and attributes are sorted, so that equal kernels have equal text. 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -38,6 +39,8 @@ from tegula.types import (
 )
 
 INDENT = "  "
+MAX_REPEATED = 64
+"""The maximum length of tuples whose text is made for each op with the tuple."""
 _NAN = struct.pack(">d", math.nan)
 _NUMBERS = frozenset({int, float})
 _TYPES = (
@@ -49,11 +52,17 @@ _TYPES = (
 # Printing ---------------------------------------------------------------------------------------------------
 
 
-def print_kernel(kernel: Kernel, locations: bool = False, remarks: Mapping[Value, str] | None = None) -> str:
+def print_kernel(
+    kernel: Kernel,
+    locations: bool = False,
+    remarks: Mapping[Value, str] | None = None,
+    has_digests: bool = False,
+) -> str:
     """The kernel's text. Without `locations`, source locations are left out (in attributes too), so that the text does
-    not change when a file is edited elsewhere. `remarks`: comments on values, which follow the kernel. InternalError
-    for an attribute that has no text form."""
-    printer = _Printer(locations)
+    not change when a file is edited elsewhere. `remarks`: comments on values, which follow the kernel; `has_digests`:
+    whether long tables of floats are replaced by digests, in a text for comparisons. InternalError for an attribute
+    that has no text form."""
+    printer = _Printer(locations, has_digests)
     printer.kernel(kernel)
     printer.lines += [f"// {n}: {remarks[v]}" for v, n in printer.numbers.items() if remarks and v in remarks]
     return "\n".join(printer.lines) + "\n"
@@ -73,8 +82,9 @@ def print_op(op: Op) -> str:
 
 
 class _Printer:
-    def __init__(self, locations: bool) -> None:
-        self.locations = locations
+    def __init__(self, locations: bool, has_digests: bool = False) -> None:
+        self.locations, self.has_digests = locations, has_digests
+        self.long_tuples: dict[int, str] = {}
         self.lines: list[str] = []
         self.numbers: dict[Value, str] = {}
         self.types: dict[Type, str] = {}
@@ -136,17 +146,31 @@ class _Printer:
             return repr(value)
         if kind is float:
             return _float(value)
+        if kind is tuple and len(value) > MAX_REPEATED:
+            # The ops of a kernel share the objects of its tables.
+            if id(value) not in self.long_tuples:
+                self.long_tuples[id(value)] = self.long_tuple(value)
+            return self.long_tuples[id(value)]
         if kind is tuple:
-            text = repr(value) if _NUMBERS.issuperset(map(type, value)) else "nan"
-            if "nan" not in text:  # Python's text of plain numbers is the same
-                return text
-            inner = ", ".join([self.attribute(v) for v in value])
-            return f"({inner},)" if len(value) == 1 else f"({inner})"
+            return self.tuple(value)
         if kind in _TYPES:
             return value.notation
         if kind is Location:
             return self.location(value)
         raise InternalError(f"an attribute of type {kind.__name__} has no text form: {value!r}")
+
+    def long_tuple(self, value: tuple[Any, ...]) -> str:
+        if self.has_digests and set(map(type, value)) == {float}:
+            digest = hashlib.sha256(struct.pack(f"<{len(value)}d", *value)).hexdigest()
+            return f"{len(value)} floats {digest}"
+        return self.tuple(value)
+
+    def tuple(self, value: tuple[Any, ...]) -> str:
+        text = repr(value) if _NUMBERS.issuperset(map(type, value)) else "nan"
+        if "nan" not in text:  # Python's text of plain numbers is the same
+            return text
+        inner = ", ".join([self.attribute(v) for v in value])
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
 
     def location_reference(self, loc: Location) -> str:
         return f" at {self.location(loc)}" if self.locations and loc != UNKNOWN else ""

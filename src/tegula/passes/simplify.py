@@ -25,6 +25,8 @@ from tegula.types import DType, TileType, Type, scalar_of, to_numpy
 FOLDED = (Elementwise, Cast, Bitcast, Select)
 RESHAPES = (ReshapeLike, TileSlice)
 UNNUMBERED = (Yield, TileEmpty)
+MAX_COMPARED = 64
+"""The maximum length of a tuple that is compared by its elements."""
 DETERMINED = (Cmp, Div, FloorDiv)
 """The ops whose result the ranges of their operands often determine."""
 
@@ -173,7 +175,7 @@ class _Simplifier:
         first, second = op.a, op.b
         if type(op) in NEUTRAL and constant_number(second) == NEUTRAL[type(op)]:
             return first
-        if isinstance(op, Add | Mul) and constant_number(first) == NEUTRAL[type(op)]:
+        if isinstance(op, (Add, Mul)) and constant_number(first) == NEUTRAL[type(op)]:
             return second
         limit = constant_number(second)
         if isinstance(op, Max) and limit is not None and limit <= self.ranges.of(first)[0]:
@@ -195,12 +197,18 @@ class _Simplifier:
         return (type(op), *op.operands, *sorted(attributes))
 
     def _exact(self, value: Any) -> str:
-        """A key for an attribute that distinguishes 0.0 from -0.0, and 1 from 1.0 and True."""
+        """A key for an attribute that distinguishes 0.0 from -0.0, and 1 from 1.0 and True. Long tables of equal
+        numbers have equal keys only if they are one object."""
         known = self.exact.get(id(value))
         if known is None:
-            text = str(value) if isinstance(value, Type) else f"{type(value).__name__} {value!r}"
+            text = str(value) if isinstance(value, Type) else f"{type(value).__name__} {_content(value)}"
             known = self.exact[id(value)] = value, text
         return known[1]
+
+
+def _content(value: Any) -> str:
+    is_long = type(value) in (tuple,) and len(value) > MAX_COMPARED
+    return f"object {id(value)}" if is_long else repr(value)
 
 
 def _constant(op: Op, type: Type, number: Any, out: list[Op]) -> Value:
@@ -216,7 +224,7 @@ def _known_inside(op: Op, available: dict[Any, Op]) -> dict[Any, Op]:
     if isinstance(op, LoopLike):
         # An arange is cheaper to recompute than to keep in registers throughout a loop.
         return {k: v for k, v in available.items() if not isinstance(v, TileArange)}
-    return available if isinstance(op, If | Lanes | Roles) else {}
+    return available if isinstance(op, (If, Lanes, Roles)) else {}
 
 
 def _simpler_reshape(op: ReshapeLike | TileSlice, out: list[Op]) -> Value | None:

@@ -210,7 +210,7 @@ def _fits(entry: Entry, blocks_of_pair: int | None) -> bool:
 
 def cache_text(kernel: Kernel, debug: bool) -> str:
     """The text of a traced kernel, for keys of the disk cache."""
-    return print_kernel(kernel, locations=_reports(kernel, debug))
+    return print_kernel(kernel, locations=_reports(kernel, debug), has_digests=True)
 
 
 def cpu_key_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
@@ -221,7 +221,7 @@ def cpu_key_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
 def _reports(kernel: Kernel, debug: bool) -> bool:
     """Whether the code contains source locations; roles report their waits in a deadlock."""
     return debug or any(
-        isinstance(op, Print | PrintTile | Assert | Roles) or (isinstance(op, TileAccess) and op.aligned)
+        isinstance(op, (Print, PrintTile, Assert, Roles)) or (isinstance(op, TileAccess) and op.aligned)
         for op in kernel.walk()
     )
 
