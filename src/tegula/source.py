@@ -157,6 +157,6 @@ def subject_of(node: ast.AST) -> str:
         return node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
     if isinstance(node, ast.Compare):
         return f"'{_OPERATORS[type(node.ops[0])]}'" if type(node.ops[0]) in _OPERATORS else ""
-    if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp):
+    if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp)):
         return f"'{_OPERATORS[type(node.op)]}'"
     return f"'{_OPERATORS[type(node.op)]}='" if isinstance(node, ast.AugAssign) else ""

@@ -86,7 +86,7 @@ class DType:
         elif self.is_bool:
             data = data != 0
         number: Any = fitted(data, numpy_dtype, self.name)
-        if isinstance(value, Vector | Matrix):
+        if isinstance(value, (Vector, Matrix)):
             return composite(of_shape(value.shape, self), np.array(number))
         return number[()]
 
@@ -502,7 +502,7 @@ def algebra_of(t: object) -> Algebra:
 
 def element_shape(t: ElementType) -> tuple[int, ...]:
     """The shape of an element: () for a scalar, (length,) for a vector, (rows, cols) for a matrix."""
-    return t.extents if isinstance(t, VecType | MatType) else ()
+    return t.extents if isinstance(t, (VecType, MatType)) else ()
 
 
 @cache
@@ -527,7 +527,7 @@ def element_bytes(t: ElementType) -> int:
 
 def is_element(t: object) -> TypeGuard[ElementType]:
     """Whether a type is an element type: a scalar, vector or matrix."""
-    return isinstance(t, DType | VecType | MatType)
+    return isinstance(t, (DType, VecType, MatType))
 
 
 def to_numpy(t: DType) -> np.dtype:
@@ -574,7 +574,7 @@ def element_type(annotation: object) -> ElementType:
     """The element type of a Python annotation or dtype argument; TypeError if there is none.
 
     Python's float, int and bool mean float32, int32 and bool; NumPy's types mean the types of the same name."""
-    if isinstance(annotation, DType | VecType | MatType | Compound):
+    if isinstance(annotation, (DType, VecType, MatType, Compound)):
         return cast("ElementType", annotation)
     for builtin, dtype in ((float, float32), (int, int32), (bool, bool_)):
         if annotation is builtin:

@@ -167,7 +167,7 @@ class Calls(TracerState):
 
     def items(self, x: Any) -> Any:
         """The components of a vector or the rows of a matrix as a tuple; other bindings are unchanged."""
-        if not isinstance(x, Value) or not isinstance(x.type, VecType | MatType):
+        if not isinstance(x, Value) or not isinstance(x.type, (VecType, MatType)):
             return x
         return tuple(self.builder.subscript(x, (k,)) for k in range(self.builder.length(x)))
 
@@ -195,7 +195,7 @@ class Calls(TracerState):
             return construct(self.builder, callee, args, arguments, self.location(node))
         if callee is float or callee is int or callee is bool:
             return self.number(callee, args, kwargs, node)
-        if isinstance(callee, DType | VecType | MatType):
+        if isinstance(callee, (DType, VecType, MatType)):
             return self.with_constants(lambda a: convert(self.builder, callee, list(a), kwargs), tuple(args))
         if isinstance(callee, Opaque) and getattr(callee.object, "__module__", "") == "builtins":
             raise E.UnsupportedPython(self.location(node), what=f"'{callee.object.__name__}'")
@@ -290,7 +290,7 @@ class Calls(TracerState):
 
     def _python_value(self, node: ast.Name) -> Any:
         x = self._local(node.id)
-        if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+        if isinstance(x, Value) and isinstance(x.type, (TileType, BufType)):
             return TileProperties(x.type.shape, x.type.dtype)
         if x is not NO_DEFAULT:
             return self._static_value(node)
@@ -520,7 +520,7 @@ class Calls(TracerState):
         dtypes = [scalar_of(x.type) for x in args if isinstance(x, Value) and is_element(x.type)]
 
         def adapted(p: Parameter, x: Any) -> Any:
-            if p.annotation is not ANY or not isinstance(x, int | float) or isinstance(x, bool):
+            if p.annotation is not ANY or not isinstance(x, (int, float)) or isinstance(x, bool):
                 return x
             dtype = next((t for t in dtypes if t.is_float == isinstance(x, float) and not t.is_bool), None)
             return x if dtype is None else self.builder.value(x, dtype)
@@ -548,7 +548,7 @@ class Calls(TracerState):
 
     def _elementwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
         """A function of the standard library applied to tiles, element by element."""
-        values = [self.builder.value(x) if isinstance(x, np.generic | np.ndarray) else x for x in args]
+        values = [self.builder.value(x) if isinstance(x, (np.generic, np.ndarray)) else x for x in args]
         typed = [x for x in values if isinstance(x, Value)]
 
         def element(elements: list[Value]) -> Any:
@@ -626,7 +626,7 @@ class Calls(TracerState):
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             types = [
-                explain.scalar(x) if isinstance(argument_form(x), DType | int | float) else None for x in args
+                explain.scalar(x) if isinstance(argument_form(x), (DType, int, float)) else None for x in args
             ]
             if not len(parameters) == len(written) == len(args) or None in types or bool_ in types:
                 continue
@@ -769,7 +769,7 @@ class Calls(TracerState):
 def takes_tiles(f: FuncDef) -> bool:
     """Whether a parameter of a function takes a whole tile, by its annotation."""
     annotations = (p.annotation for overload in f.overloads for p in overload.definition.parameters)
-    return any(isinstance(annotation, TileAnnotation | TilePattern) for annotation in annotations)
+    return any(isinstance(annotation, (TileAnnotation, TilePattern)) for annotation in annotations)
 
 
 def takes_only_scalars(f: FuncDef) -> bool:
@@ -793,8 +793,8 @@ def is_compound(x: Any) -> bool:
 
 def argument_form(x: Any) -> Any:
     """The form of an argument for `overloads.match_cost`."""
-    if isinstance(x, Value | Fields):
+    if isinstance(x, (Value, Fields)):
         return x.type
-    if isinstance(x, np.generic | np.ndarray):
+    if isinstance(x, (np.generic, np.ndarray)):
         return constant_type(x)
     return CALLEE if isinstance(x, (*FUNCTIONS, DType, VecType, MatType, StructType)) else x

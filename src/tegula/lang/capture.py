@@ -133,9 +133,9 @@ language, which also create values."""
 
 def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     """A Python object as a binding; UnsupportedCapture, with `help` if given, for an object that kernels cannot use."""
-    if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction | StructType):
+    if x is None or isinstance(x, (str, DType, VecType, MatType, FuncDef, PublicFunction, StructType)):
         return x
-    if isinstance(x, bool | int | float):
+    if isinstance(x, (bool, int, float)):
         return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
     if isinstance(x, np.generic) and counterpart(x.dtype) is not None:
         return x
@@ -146,7 +146,7 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
             return x[()]
         if 0 < x.size <= MAX_TABLE_ELEMENTS:
             return x
-    if isinstance(x, tuple | list):
+    if isinstance(x, (tuple, list)):
         parts = (capture(name, part, loc) for part in x)
         names = getattr(x, "_fields", None)
         return NamedItems(names, parts) if isinstance(x, tuple) and names else tuple(parts)
@@ -171,7 +171,7 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         return Builtin(builtin)
     if isinstance(x, FunctionType) and x.__module__ == MAKERS and x.__name__ in PUBLIC:
         return PublicFunction(x.__name__)
-    if isinstance(x, type | SimpleNamespace | Enum) or is_dataclass(x):
+    if isinstance(x, (type, SimpleNamespace, Enum)) or is_dataclass(x):
         return Opaque(x)
     raise UnsupportedCapture(loc, help=help or _capture_help(x), name=name, type=_kind(x))
 
@@ -189,7 +189,9 @@ def check_unrolled(count: int, loc: Location) -> None:
 
 
 def _kind(x: Any) -> str:
-    return "Python function" if isinstance(x, FunctionType | BuiltinFunctionType) else f"'{type(x).__name__}'"
+    return (
+        "Python function" if isinstance(x, (FunctionType, BuiltinFunctionType)) else f"'{type(x).__name__}'"
+    )
 
 
 def _capture_help(x: Any) -> str:
@@ -209,7 +211,7 @@ def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Locat
                 loc, help=suggestion(name, fields) if fields else "", owner=owner.name, name=name
             )
         value = getattr(owner.object, name)
-        is_public = isinstance(public(name, library), PublicFunction | FuncDef)
+        is_public = isinstance(public(name, library), (PublicFunction, FuncDef))
         help = f"use tg.{name}" if is_public and not isinstance(value, FunctionType) else ""
         return capture(name, value, loc, help)
     full = f"{owner.prefix}.{name}" if owner.prefix else name

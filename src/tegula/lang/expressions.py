@@ -96,7 +96,7 @@ class Expressions(StructAccesses):
     # Names -----------------------------------------------------------------------------------------------------------
 
     def _Constant(self, node: ast.Constant) -> Any:
-        if node.value is None or isinstance(node.value, bool | int | float | str):
+        if node.value is None or isinstance(node.value, (bool, int, float, str)):
             return node.value
         message = "'...'" if node.value is ... else f"a {type(node.value).__name__} constant"
         raise E.UnsupportedPython(self.location(node), what=message)
@@ -112,7 +112,7 @@ class Expressions(StructAccesses):
                 raise Reported
             if isinstance(x, Conflict):
                 raise x.error(self.location(node))
-            if isinstance(x, Unbound | PartlyBound):
+            if isinstance(x, (Unbound, PartlyBound)):
                 raise self._unbound(name, self.location(node), frame)
             if name in frame.thread_arrays:
                 mark(self.builder, x, frame.thread_arrays[name])
@@ -177,9 +177,9 @@ class Expressions(StructAccesses):
             return self.attribute_of(owner, node.attr)
         if isinstance(owner, Opaque):
             self.captures.attribute(owner.object, node.attr)
-        if isinstance(owner, Namespace | Opaque):
+        if isinstance(owner, (Namespace, Opaque)):
             return attribute(owner, node.attr, self.library, self.location(node))
-        if isinstance(owner, VecType | MatType) and hasattr(type(owner), node.attr):
+        if isinstance(owner, (VecType, MatType)) and hasattr(type(owner), node.attr):
             return getattr(owner, node.attr)
         if isinstance(owner, np.ndarray) and owner.size <= MAX_VECTOR:
             owner = self.builder.value(owner)
@@ -234,7 +234,7 @@ class Expressions(StructAccesses):
             return StructElement(owner, index)
         if isinstance(owner, tuple):
             return self.item(owner, index, node)
-        if not isinstance(owner, Value | np.ndarray):
+        if not isinstance(owner, (Value, np.ndarray)):
             raise E.TypeMismatch(self.location(node), what=f"{describe_type(owner)} cannot be indexed")
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         with self.written(
@@ -359,10 +359,10 @@ class Expressions(StructAccesses):
 
     def _compare_one(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
         self.mark(node)
-        if isinstance(op, ast.In | ast.NotIn):
+        if isinstance(op, (ast.In, ast.NotIn)):
             return self._membership(node, left, right, isinstance(op, ast.In))
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
-        if isinstance(op, ast.Is | ast.IsNot):
+        if isinstance(op, (ast.Is, ast.IsNot)):
             is_same = left is right or (not isinstance(left, Value) and left == right)
             return is_same == isinstance(op, ast.Is)
         if isinstance(left, numbers) and isinstance(right, numbers):
@@ -403,7 +403,7 @@ class Expressions(StructAccesses):
         left, right = (
             str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right)
         )
-        if any(isinstance(x, Value) for x in (left, right)) or not isinstance(op, ast.Eq | ast.NotEq):
+        if any(isinstance(x, Value) for x in (left, right)) or not isinstance(op, (ast.Eq, ast.NotEq)):
             message = f"cannot compare {describe_type(left)} and {describe_type(right)}"
             raise E.TypeMismatch(self.location(node), what=message)
         return (left == right) == isinstance(op, ast.Eq)
@@ -424,9 +424,9 @@ class Expressions(StructAccesses):
             return bool(number)
         if isinstance(x, Value) and isinstance(x.type, ArrayType):
             return True  # an absent array is None
-        if isinstance(x, Value | np.generic):
+        if isinstance(x, (Value, np.generic)):
             return self.builder.truth(self.typed(x))
-        if x is None or (isinstance(x, str | tuple) and not isinstance(x, Fields)):
+        if x is None or (isinstance(x, (str, tuple)) and not isinstance(x, Fields)):
             return bool(x)
         raise TypeRule(
             f"a condition must be a scalar, got {describe_type(x)}",
@@ -475,7 +475,7 @@ class Expressions(StructAccesses):
 def rank_of(x: Any) -> int | None:
     """The number of dimensions of a tile or array; None for other values."""
     t = x.type if isinstance(x, Value) else None
-    if isinstance(t, TileType | BufType):
+    if isinstance(t, (TileType, BufType)):
         return len(t.shape)
     return t.ndim if isinstance(t, ArrayType) else None
 
@@ -487,7 +487,7 @@ def speculable(region: Region) -> bool:
 
 def _may_speculate(op: Op) -> bool:
     """Whether an op can be speculated. Integer division cannot, because debug mode reports a zero divisor."""
-    divides = isinstance(op, S.Div | S.FloorDiv | S.Mod) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
+    divides = isinstance(op, (S.Div, S.FloorDiv, S.Mod)) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
     return isinstance(op, Op) and op.PURE and not op.COOPERATIVE and not op.regions and not divides
 
 

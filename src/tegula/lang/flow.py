@@ -67,7 +67,7 @@ class Flow:
             if isinstance(node, _NESTED):
                 self.read_by_nested |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
                 continue
-            if isinstance(node, ast.For | ast.While) and not in_loop:
+            if isinstance(node, (ast.For, ast.While)) and not in_loop:
                 self.loops.append((start_of(node), end_of(node)))
                 in_loop = True
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -131,7 +131,7 @@ def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from _targets(target)
-        elif isinstance(node, ast.AnnAssign | ast.For):
+        elif isinstance(node, (ast.AnnAssign, ast.For)):
             yield from _targets(node.target)
         elif isinstance(node, ast.AugAssign):
             yield from _changed_names(node.target)
@@ -170,16 +170,16 @@ def _calls_and_named_exprs(statement: ast.stmt) -> Iterator[ast.Call | ast.Named
     pending = children(statement)
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.Call | ast.NamedExpr):
+        if isinstance(node, (ast.Call, ast.NamedExpr)):
             yield node
-        if not isinstance(node, ast.stmt | ast.Lambda):
+        if not isinstance(node, (ast.stmt, ast.Lambda)):
             pending += children(node)
 
 
 def _targets(target: ast.expr) -> Iterator[Target]:
     if isinstance(target, ast.Name):
         yield target.id, target, True
-    elif isinstance(target, ast.Tuple | ast.List):
+    elif isinstance(target, (ast.Tuple, ast.List)):
         for part in target.elts:
             yield from _targets(part)
     elif isinstance(target, ast.Starred):
@@ -196,6 +196,6 @@ def _changed_names(target: ast.expr) -> Iterator[Target]:
 
 def _base(target: ast.expr) -> str | None:
     """The name whose value an element or component assignment changes."""
-    while isinstance(target, ast.Subscript | ast.Attribute):
+    while isinstance(target, (ast.Subscript, ast.Attribute)):
         target = target.value
     return target.id if isinstance(target, ast.Name) else None

@@ -92,6 +92,6 @@ def _bound(targets: Iterable[ast.expr]) -> Names:
     for target in targets:
         if isinstance(target, ast.Name):
             out |= {target.id}
-        elif isinstance(target, ast.Tuple | ast.List):
+        elif isinstance(target, (ast.Tuple, ast.List)):
             out |= _bound(target.elts)
     return out

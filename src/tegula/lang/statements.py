@@ -74,7 +74,7 @@ class Statements(RoleTracer):
 
     def _Assert(self, node: ast.Assert) -> None:
         message = "" if node.msg is None else self.expr(node.msg)
-        if not isinstance(message, str | FormattedText):
+        if not isinstance(message, (str, FormattedText)):
             raise E.NotConstant(self.location(node.msg), what="the message of an assert")
         condition = self.condition(node.test)
         self.mark(node)
@@ -158,9 +158,9 @@ class Statements(RoleTracer):
     def _thread_indices(self, node: ast.Assign) -> Any:
         """i, j = tg.tid(): as many leading components as there are names."""
         target, call = node.targets[0], node.value
-        if not (isinstance(target, ast.Tuple | ast.List) and isinstance(call, ast.Call)):
+        if not (isinstance(target, (ast.Tuple, ast.List)) and isinstance(call, ast.Call)):
             return None
-        if call.args or call.keywords or not isinstance(call.func, ast.Name | ast.Attribute):
+        if call.args or call.keywords or not isinstance(call.func, (ast.Name, ast.Attribute)):
             return None
         if self.expr(call.func) != Builtin("tid"):
             return None
@@ -175,7 +175,7 @@ class Statements(RoleTracer):
         if is_element(declared) and isinstance(value, LITERALS):
             value = self.builder.value(value, declared)
         fits = (
-            not isinstance(declared, ArrayAnnotation | TileAnnotation)
+            not isinstance(declared, (ArrayAnnotation, TileAnnotation))
             or isinstance(value, Value)
             and declared.matches(value.type)
         ) and (not is_element(declared) or isinstance(value, Value) and value.type == declared)
@@ -198,9 +198,9 @@ class Statements(RoleTracer):
         if isinstance(target, ast.Name):
             with self.errors_at(target):
                 self.bind(target.id, value)
-        elif isinstance(target, ast.Tuple | ast.List):
+        elif isinstance(target, (ast.Tuple, ast.List)):
             self._unpack(target, value)
-        elif isinstance(target, ast.Subscript | ast.Attribute):
+        elif isinstance(target, (ast.Subscript, ast.Attribute)):
             with self.errors_at(target):
                 assigned = self.assign_target(target)
                 self.mark(target)
@@ -234,7 +234,7 @@ class Statements(RoleTracer):
                     self.builder.inplace(op, before, value)
             elif isinstance(before, Columns) and not isinstance(before.type, ArrayType):
                 self.update_tile(op, before, value)
-            elif isinstance(before, Value | Columns) and isinstance(before.type, ArrayType):
+            elif isinstance(before, (Value, Columns)) and isinstance(before.type, ArrayType):
                 raise E.TypeMismatch(self.location(node), what="an array cannot be assigned as a whole")
             else:
                 with self.written((name, before), (node.value, value)):
@@ -332,7 +332,7 @@ class ItemTarget(AssignTarget):
         return self.tracer.with_constants(build, self.index)
 
     def _is_value(self) -> bool:
-        return isinstance(self.owner, Value) and isinstance(self.owner.type, VecType | MatType)
+        return isinstance(self.owner, Value) and isinstance(self.owner.type, (VecType, MatType))
 
     def get(self) -> Any:
         """The element, view or entry at the index."""
@@ -373,7 +373,7 @@ class ItemTarget(AssignTarget):
         """Combine the element of an array or tile with a value whose other components are neutral, if `op` is atomic by
         component."""
         t = self.owner.type if isinstance(self.owner, Value) else None
-        if not isinstance(t, ArrayType | BufType) or len(self.index) != rank_of(self.owner):
+        if not isinstance(t, (ArrayType, BufType)) or len(self.index) != rank_of(self.owner):
             return False
         if any(isinstance(i, slice) or self.tracer.builder.is_tile(i) for i in self.index):
             return False

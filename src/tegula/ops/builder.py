@@ -232,7 +232,7 @@ class OpBuilder(Builder):
 
     def tile(self, x: Operand, partial: bool = False) -> Value:
         """The operand x as a tile value; a buffer is read. Elements of absent lanes become 0 unless `partial`."""
-        if not isinstance(x, Value) or not isinstance(x.type, TileType | BufType):
+        if not isinstance(x, Value) or not isinstance(x.type, (TileType, BufType)):
             raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
         value = self.one(BufRead, [x]) if isinstance(x.type, BufType) else x
         assert isinstance(value.type, TileType)
@@ -281,7 +281,7 @@ class OpBuilder(Builder):
 
     def is_tile(self, x: Operand) -> bool:
         """Whether an operand is a tile, value or object."""
-        return isinstance(x, Value) and isinstance(x.type, TileType | BufType)
+        return isinstance(x, Value) and isinstance(x.type, (TileType, BufType))
 
     # Elementwise -----------------------------------------------------------------------------------------------------
 
@@ -396,7 +396,7 @@ class OpBuilder(Builder):
     def only_element(self, x: Value) -> Value:
         """The element of a tile with a single element; any other value unchanged."""
         t = x.type
-        if not isinstance(t, TileType | BufType) or math.prod(t.shape) != 1:
+        if not isinstance(t, (TileType, BufType)) or math.prod(t.shape) != 1:
             return x
         return self.one(TileExtract, [self.tile(x, partial=True), *[self.const(0, int32)] * len(t.shape)])
 
@@ -423,7 +423,7 @@ class OpBuilder(Builder):
             return self.map(lambda args: self.compare(pred, *rebuild(args)), values)
         left, right = self.unified(pred, [a, b])
         result = self.one(S.Cmp, [left, right], {"pred": pred})
-        if not isinstance(result.type, VecType | MatType):
+        if not isinstance(result.type, (VecType, MatType)):
             return result
         require(pred in ("eq", "ne"), f"{left.type} values have no order")
         return self._fold_components("and" if pred == "eq" else "or", result)
@@ -472,7 +472,7 @@ class OpBuilder(Builder):
             return self._matmul(a, b)
         if self.is_tile(a) or self.is_tile(b):
             return self._tile_binary(op, a, b)
-        composite = [isinstance(x, Value) and isinstance(x.type, VecType | MatType) for x in (a, b)]
+        composite = [isinstance(x, Value) and isinstance(x.type, (VecType, MatType)) for x in (a, b)]
         if any(composite):
             return self._composite_binary(op, a, b)
         if op == "pow":
@@ -500,7 +500,7 @@ class OpBuilder(Builder):
         composite: list[bool] = []
         for x in (a, b):
             t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
-            composite.append(isinstance(t, VecType | MatType))
+            composite.append(isinstance(t, (VecType, MatType)))
         if all(composite) and op not in COMPONENTWISE_OPERATORS and not self._multiplication(op, a, b):
             raise TypeRule(
                 _composite_error(op, *(self._elements_text(x) for x in (a, b))),
@@ -516,7 +516,7 @@ class OpBuilder(Builder):
     def _composite_binary(self, op: str, a: Operand, b: Operand) -> Value:
         """Operators of vectors and matrices: + and - of equal types, * and / with a scalar, products with a matrix."""
         ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
-        both_composite = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
+        both_composite = isinstance(ta, (VecType, MatType)) and isinstance(tb, (VecType, MatType))
         function = self._multiplication(op, a, b)
         if function:
             self._require_equal_shapes(op, a, b)
@@ -525,11 +525,11 @@ class OpBuilder(Builder):
             return self._matmul(a, b)
         if both_composite and op in COMPONENTWISE_OPERATORS:
             return self._build_componentwise(op, a, b)
-        shape = ta if isinstance(ta, VecType | MatType) else tb
+        shape = ta if isinstance(ta, (VecType, MatType)) else tb
         is_plain = algebra_of(shape).is_plain
         scaling = ("mul", "div", "mod", "floordiv", "shl", "shr") if is_plain else ("mul", "div")
         if not both_composite and op in scaling:
-            assert isinstance(shape, VecType | MatType)
+            assert isinstance(shape, (VecType, MatType))
             left, right = (self._splat(x, shape, op) for x in (a, b))
             return self._build_componentwise(op, left, right)
         raise TypeRule(
@@ -541,7 +541,7 @@ class OpBuilder(Builder):
         """The name of the function that multiplies two elements, or two tiles of elements, of one algebra; "" if the
         algebra has no such function."""
         types = [x.type for x in (a, b) if isinstance(x, Value)]
-        elements = [t.dtype if isinstance(t, TileType | BufType) else t for t in types]
+        elements = [t.dtype if isinstance(t, (TileType, BufType)) else t for t in types]
         multiplies = op == "mul" and len(elements) == 2 and algebra_of(elements[0]) == algebra_of(elements[1])
         return algebra_of(elements[0]).multiply if multiplies else ""
 
@@ -558,7 +558,7 @@ class OpBuilder(Builder):
         return self.one(VecMake, [self.value(self.call("mod", x, y)) for x, y in pairs], {"type": t})
 
     def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
-        if isinstance(x, Value) and isinstance(x.type, VecType | MatType):
+        if isinstance(x, Value) and isinstance(x.type, (VecType, MatType)):
             return x
         value = self.value(x, shape.dtype)
         if value.type != shape.dtype:
@@ -764,7 +764,7 @@ def is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
 
 def _index_help(t: Type) -> str:
     """The help text for an index that is not an integer; "" if the message suggests a cast instead."""
-    if isinstance(t, TileType | BufType):
+    if isinstance(t, (TileType, BufType)):
         if scalar_of(t.dtype).is_bool:
             return "select elements by a mask with tg.where(mask, x, t)"
         return "in t[indices], indices must be a 1-D tile of integers, for example from tg.tile_load"

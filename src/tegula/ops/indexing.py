@@ -66,11 +66,11 @@ if TYPE_CHECKING:
 
 def _check_size(t: Type) -> None:
     """Raise TypeRule for a tile or stack of too many elements, or a vector or matrix of too many components."""
-    if isinstance(t, TileType | BufType):
+    if isinstance(t, (TileType, BufType)):
         check_size("a tile", t.shape)
     elif isinstance(t, StackType):
         check_size("a stack", (t.capacity,))
-    elif isinstance(t, VecType | MatType):
+    elif isinstance(t, (VecType, MatType)):
         require_components(t)
 
 
@@ -125,11 +125,11 @@ class KernelBuilder(OpBuilder):
             if any(map(self.is_tile, index)):
                 return array_gather(self, x, t, index)
             return self._array_subscript(x, t, index)
-        if isinstance(t, TileType | BufType):
+        if isinstance(t, (TileType, BufType)):
             if any(i is None for i in index):
                 return self._with_new_axes(x, t, index)
             return self._tile_subscript(x, t, index)
-        if isinstance(t, VecType | MatType):
+        if isinstance(t, (VecType, MatType)):
             return self._component(x, t, index)
         raise TypeRule(f"{describe(x)} cannot be indexed")
 
@@ -361,7 +361,7 @@ class KernelBuilder(OpBuilder):
 
     def view(self, x: Value, index: Sequence[Operand]) -> Value:
         """x[index] with slices: a view if x is an object, a slice if it is a value."""
-        assert isinstance(x.type, TileType | BufType)
+        assert isinstance(x.type, (TileType, BufType))
         spec = self.view_spec(x.type.shape, index)
         attrs = {"shape": spec.shape, "dims": spec.dims, "steps": spec.steps}
         if isinstance(x.type, BufType):
@@ -384,7 +384,7 @@ class KernelBuilder(OpBuilder):
         if isinstance(t, BufType):
             self._assign_tile(x, t, index, value)
             return None
-        if isinstance(t, VecType | MatType):
+        if isinstance(t, (VecType, MatType)):
             return self._assign_component(x, t, index, value)
         raise TypeRule(f"{describe(x)} cannot be assigned to by index")
 
@@ -498,19 +498,19 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType) and name == "shape":
             return tuple(self.one(ArrayShape, [x], {"dim": d}) for d in range(t.ndim))
-        if isinstance(t, TileType | BufType) and name == "shape":
+        if isinstance(t, (TileType, BufType)) and name == "shape":
             return t.shape
-        if isinstance(t, ArrayType | TileType | BufType) and name == "dtype":
+        if isinstance(t, (ArrayType, TileType, BufType)) and name == "dtype":
             return t.dtype
         if isinstance(t, ArrayType) and name == "ndim":
             return t.ndim
         if isinstance(t, ArrayType) and name == "size":
             return self._size(x, t.ndim)
-        if isinstance(t, VecType | MatType) and name in ("shape", "dtype"):
+        if isinstance(t, (VecType, MatType)) and name in ("shape", "dtype"):
             return element_shape(t) if name == "shape" else t.dtype
-        if isinstance(t, TileType | BufType) and name in ("ndim", "size"):
+        if isinstance(t, (TileType, BufType)) and name in ("ndim", "size"):
             return len(t.shape) if name == "ndim" else math.prod(t.shape)
-        if isinstance(t, TileType | BufType) and name == "T":
+        if isinstance(t, (TileType, BufType)) and name == "T":
             return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
         if isinstance(t, MatType) and name == "T":
             return PUBLIC["transpose"](self, x)
@@ -538,7 +538,7 @@ class KernelBuilder(OpBuilder):
         part = t.part(name) if isinstance(t, VecType) else None
         if isinstance(t, VecType) and part is not None:
             return self._assign_swizzle(x, t, name, value)
-        if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim", "size", "T"):
+        if isinstance(t, (ArrayType, TileType, BufType)) and name in ("shape", "dtype", "ndim", "size", "T"):
             help = "use a view with that shape" if name == "shape" else "create a new tile or array"
             raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
@@ -563,16 +563,16 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):
             return self.one(ArrayShape, [x], {"dim": 0})
-        if isinstance(t, TileType | BufType):
+        if isinstance(t, (TileType, BufType)):
             return t.shape[0]
-        if isinstance(t, VecType | MatType):
+        if isinstance(t, (VecType, MatType)):
             return element_shape(t)[0]
         raise TypeRule(f"{describe(x)} has no length")
 
 
 def tile_shape_of(x: Value) -> tuple[int, ...]:
     """The shape of a tile value or tile object."""
-    assert isinstance(x.type, TileType | BufType)
+    assert isinstance(x.type, (TileType, BufType))
     return x.type.shape
 
 

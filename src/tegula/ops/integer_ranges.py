@@ -105,7 +105,7 @@ class IntegerRanges:
             return _ordered(a, b, op.pred)
         if range_of_type(op.results[0].type) is None:
             return None
-        if isinstance(op, S.Div | S.FloorDiv | S.Mod):
+        if isinstance(op, (S.Div, S.FloorDiv, S.Mod)):
             low, high = self.of(op.b)
             if low <= 0 <= high:
                 return None
@@ -139,7 +139,7 @@ class IntegerRanges:
         if isinstance(owner, If):
             k = owner.results.index(value)
             return hull(*(self.of(region.yielded[k]) for region in owner.regions))
-        if isinstance(owner, For | While):
+        if isinstance(owner, (For, While)):
             return self._carried(owner, owner.results.index(value), type_range)
         if isinstance(owner, S.Select):
             return hull(*(self.of(v) for v in (owner.a, owner.b)))

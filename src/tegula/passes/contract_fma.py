@@ -55,7 +55,7 @@ def _absorb_products(op: TileMap, uses: Counter[Value]) -> None:
             isinstance(source, TileMap)
             and source.parent is op.parent
             and uses[source.result] == uses[argument] == len(adds) == 1
-            and isinstance(adds[0], Add | Sub)
+            and isinstance(adds[0], (Add, Sub))
             and _is_wide_float(argument)
             and _only_multiplies(source)
         ):
@@ -136,7 +136,7 @@ def _contracted(op: Op, region: Region, uses: Counter[Value], absorbed: set[Valu
     """The ops that replace `op`: the op itself, or a fused op, preceded by a negation for a difference and by a select
     of the factor for a guarded product. Of two products the unguarded one is fused, else the first. `absorbed`: the
     results that fused ops replace; the function adds to it."""
-    if not isinstance(op, Add | Sub) or not _is_wide_float(op.result):
+    if not isinstance(op, (Add, Sub)) or not _is_wide_float(op.result):
         return [op]
     terms = (op.a, op.b)
     fusible = [_product(v, region, uses) for v in terms]

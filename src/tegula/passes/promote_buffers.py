@@ -47,13 +47,13 @@ class _Promotion:
                 excluded.update(root(o.buffer) for o in op.condition.walk() if isinstance(o, BufWrite))
             elif not any([isinstance(v.type, BufType) for v in op.operands]):
                 continue
-            elif isinstance(op, BufSet | BufUpdate):
+            elif isinstance(op, (BufSet, BufUpdate)):
                 excluded.add(root(op.buffer))
             elif isinstance(op, BufWrite):
                 written.add(root(op.buffer))
             elif isinstance(op, VIEWS):
                 viewed.add(root(op.buffer))
-            elif not isinstance(op, BufRead | BufGet):
+            elif not isinstance(op, (BufRead, BufGet)):
                 excluded.update(map(root, op.operands))
         promoted = objects - excluded - (viewed & written)
         return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
@@ -94,7 +94,7 @@ class _Promotion:
         if isinstance(op, CallLike):
             for region in op.regions:
                 self._region(region, {})
-        if not isinstance(op, BufRead | BufWrite | BufGet | BufView | BufReshape) or op.buffer not in current:
+        if not isinstance(op, (BufRead, BufWrite, BufGet, BufView, BufReshape)) or op.buffer not in current:
             return [op]
         if isinstance(op, BufRead):
             self.values[op.result] = current[op.buffer]

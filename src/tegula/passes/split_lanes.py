@@ -113,7 +113,7 @@ class _Splitter:
         """Whether the block runs the op once: cooperative ops, and pure ops, reads and stores of uniform operands."""
         if op.COOPERATIVE or isinstance(op, Yield):
             return True
-        if op.regions or op.VARYING or isinstance(op, BufUpdate | Print | Assert):
+        if op.regions or op.VARYING or isinstance(op, (BufUpdate, Print, Assert)):
             return False
         return not any(self.known.varying(v) for v in op.operands)
 
@@ -265,7 +265,7 @@ class _Group:
         return inner
 
     def _used_outside(self, value: Value, inside: set[Op]) -> bool:
-        if isinstance(value.type, ArrayType | BufType):
+        if isinstance(value.type, (ArrayType, BufType)):
             return False
         return any(_ancestor(user, self.region) not in inside for user in self.splitter.users.get(value, ()))
 
