@@ -6,8 +6,9 @@ from tegula.codegen.lifetimes import lifetimes
 
 
 def spans(text: str, *pieces: str, first_line: int = 1 << 20) -> dict[str, tuple[int, int]]:
-    """The live ranges of allocations that are created at their first use, or before line `first_line`."""
-    return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, first_line))
+    """The live ranges of allocations that are created at their first use, or before line `first_line`, and that other
+    code reads."""
+    return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, first_line), pieces)
 
 
 def test_lifetimes_extend_through_computed_addresses() -> None:
@@ -95,3 +96,20 @@ def test_masked_accesses_and_vectors_of_addresses_extend_lifetimes() -> None:
   store i32 0, ptr %v3
 """
     assert spans(text, "%s1", "%s2", "%s3") == {"%s1": (0, 7), "%s2": (5, 6), "%s3": (1, 2)}
+
+
+def test_stores_to_pieces_that_nothing_reads_are_removed() -> None:
+    text = """
+  %v1 = getelementptr i8, ptr %s1, i64 4
+  store i32 0, ptr %v1
+  store ptr %s2, ptr %s3
+  store i32 0, ptr %s2
+  store i32 0, ptr %s4
+  call void @f(ptr %s4)
+  store volatile i32 0, ptr %s5
+  store i32 0, ptr %s6
+"""
+    lines = text.strip("\n").split("\n")
+    pieces = dict.fromkeys((f"%s{k}" for k in range(1, 7)), 0)
+    assert lifetimes(lines, pieces, ["%s6"]).keys() == pieces.keys() - {"%s1"}
+    assert lines == ["", "", *text.strip("\n").split("\n")[2:]]

@@ -69,7 +69,10 @@ class CarriedTiles:
         return self._slot(view)
 
     def _slot(self, view: View) -> TileSlot:
-        return TileSlot(replace(view, pointer=self.s.code.fresh("h")), view.pointer)
+        pointer = self.s.code.fresh("h")
+        # Slots are different memory in each iteration, whose other addresses no code of the iteration uses.
+        self.s.code.contents.add_piece(pointer)
+        return TileSlot(replace(view, pointer=pointer), view.pointer)
 
     def open(self) -> None:
         """Bind the carried tiles in the loop header, and offer slots to the ops of the body that compute the next
@@ -162,7 +165,7 @@ class CarriedTiles:
         other_reads: set[str],
     ) -> TileSlot:
         """A dead slot for a tile that must be copied. A loop's result may be copied onto itself."""
-        excluded = other_reads if isinstance(value.owner, For | While) else other_reads | own_reads
+        excluded = other_reads if isinstance(value.owner, (For, While)) else other_reads | own_reads
         claimed = [x for x in self.slots if x.written is value]
         for slot in [*claimed, self.slots[k], *self.slots]:
             fits = (slot.view.dtype, slot.view.shape) == (value.type.dtype, value.type.shape)  # type: ignore[union-attr]
@@ -266,7 +269,7 @@ def _owns_memory(s: State, value: Value, user: Op) -> bool:
     owner = value.owner
     if isinstance(owner, Region):
         return user.parent is owner and not is_condition(owner)
-    owns = value in s.unaliased or isinstance(owner, For | While | If | TileMatmul)
+    owns = value in s.unaliased or isinstance(owner, (For, While, If, TileMatmul))
     return owns and isinstance(owner, Op) and owner.parent is user.parent
 
 

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from tegula.codegen.scalar import Components, elementwise, is_batched, lower_all
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayDescriptor
-from tegula.codegen.text import register_type, vector_of
+from tegula.codegen.text import constant, register_type, vector_of
 from tegula.errors import InternalError
 from tegula.ir import Op, Region, ScatteredAccess, TileAccess, Value
 from tegula.ops import scalar as S
@@ -27,6 +27,7 @@ from tegula.ops.tile import (
     TileEmpty,
     TileFillAbsent,
     TileFull,
+    TileGather,
     TileLoad,
     TileMap,
     TileMarkPartial,
@@ -71,7 +72,7 @@ MAX_SHORT_OPS = 24
 def is_long(region: Region) -> bool:
     """Whether a region has more than `MAX_SHORT_OPS` ops. Such a region is guarded by a branch, and is too large to be
     duplicated for the remaining lanes."""
-    return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > MAX_SHORT_OPS
+    return sum(not isinstance(op, (Yield, S.Const)) for op in region.walk()) > MAX_SHORT_OPS
 
 
 DIVISIONS = (S.Div, S.FloorDiv, S.Mod)
@@ -106,7 +107,8 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
     """The components of `width` elements of a tile along its last dimension, from `index` on. `masked`: loads check the
     array's bounds."""
     if value in s.tiles:
-        return s.memory.load_view(s.tiles[value], index, width)
+        held_width, parts = s.registers.get(value, (0, ()))
+        return parts if held_width == width else s.memory.load_view(s.tiles[value], index, width)
     op = s.inline[value]
     if isinstance(op, TileMap):
         return _map(s, op, index, width, masked)
@@ -114,6 +116,8 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
         return _load(s, op, index, width, masked)
     if isinstance(op, ArrayGather):
         return _gather(s, op, index, width, masked)
+    if isinstance(op, TileGather):
+        return gathered(s, op, index, width)
     if isinstance(op, TileFull):
         return splat(s, op.value, width)
     if isinstance(op, TileEmpty):
@@ -127,6 +131,24 @@ def element(s: State, value: Value, index: list[str], width: int, masked: bool) 
     if isinstance(op, TileBroadcast):
         return _broadcast(s, op, index, width, masked)
     raise InternalError(f"no lowering of {op.NAME} by element")
+
+
+def gathered(s: State, op: TileGather, index: list[str], width: int) -> Components:
+    """Elements of a gather from a tile in memory; an element at an index out of bounds is 0."""
+    source, indices, axis, code = s.tiles[op.tile], s.tiles[op.index], op.axis, s.code
+    from tegula.codegen.convert import convert
+
+    n, dtype = source.shape[axis], scalar_of(source.dtype)
+    loaded_index = s.memory.load_view(indices, [index[axis]], 1)[0]
+    position = convert(code, loaded_index, scalar_of(indices.dtype), int64, 1)
+    from_end = code.emit(f"add i64 {position}, {n}")
+    is_negative = code.emit(f"icmp slt i64 {position}, 0")
+    position = code.emit(f"select i1 {is_negative}, i64 {from_end}, i64 {position}")
+    in_bounds = code.emit(f"icmp ult i64 {position}, {n}")
+    position = code.emit(f"select i1 {in_bounds}, i64 {position}, i64 0")
+    parts = s.memory.load_view(source, [*index[:axis], position, *index[axis + 1 :]], width)
+    t, zero = register_type(dtype, width), constant(dtype, 0, width)
+    return tuple(code.emit(f"select i1 {in_bounds}, {t} {x}, {t} {zero}") for x in parts)
 
 
 def splat(s: State, value: Value, width: int) -> Components:
@@ -348,7 +370,7 @@ def tile_in_bounds(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress
         return s.in_bounds[op]
     array, code = s.arrays[op.array], s.code
     shape = (
-        tile_type(op.tile.type, partial=True).shape if isinstance(op, TileStore | TileAtomic) else op.shape
+        tile_type(op.tile.type, partial=True).shape if isinstance(op, (TileStore, TileAtomic)) else op.shape
     )
     ok = "true"
     for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):

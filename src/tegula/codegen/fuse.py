@@ -21,6 +21,7 @@ from tegula.ops.tile import (
     TileExtract,
     TileFillAbsent,
     TileFull,
+    TileGather,
     TileLoad,
     TileMap,
     TileMarkPartial,
@@ -92,11 +93,15 @@ class Fusion:
         if isinstance(op, TilePermute):
             # A matmul that reads the operand from its array reads the operand transposed.
             return isinstance(self.inline.get(op.tile), TileLoad) and op.tile not in self.s.tiles
-        if not isinstance(op, POINTWISE):
+        if not isinstance(op, (*POINTWISE, TileGather)):
             return False
         if len(uses) != 1 or size > MAX_FUSED:
             return False
         user, position = uses[0]
+        if isinstance(op, TileGather) and not (
+            isinstance(user, BufWrite) and self.s.vectorised.kernel is self.kernel
+        ):
+            return False
         if isinstance(op, TileLoad) and isinstance(user, TilePermute):
             permute_uses = self.users.get(user.result, [])
             if len(permute_uses) != 1 or user.parent is not self.region:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tegula.codegen import barriers, exchange, roles, tile_matmul, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
+from tegula.codegen.attributes import FEW_PASSES
 from tegula.codegen.blocks_in_lanes import VectorisedKernel, blocks_in_lanes
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
@@ -34,7 +35,7 @@ from tegula.codegen.sweep import merged_views, sweep
 from tegula.codegen.text import constant, memory_type, register_type
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import ElementAccess, Kernel, Op, Region, StructureRead, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
@@ -120,7 +121,7 @@ def lower_kernel(
     _KernelLowering(s).function()
     entry, plan = s.scratch.planned(s.code.lines, STACK_BYTES)
     entry = [*entry_instructions(s), *entry]
-    lines, shared = share_equal_loops(entry, s.code.lines)
+    lines, shared = share_equal_loops(entry, [line for line in s.code.lines if line])
     return CpuCode(_module(s, [*entry, *lines], shared), s.sites, plan, s.copies, s.vectorised)
 
 
@@ -129,6 +130,8 @@ def _module(s: State, lines: list[str], shared: list[str]) -> str:
     they call instead of loops."""
     bits = s.target.vector_bytes * 8
     attributes = f'nounwind "no-builtins" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+    if not any(map(_is_of_one_thread, s.kernel.walk())):
+        attributes += f" {FEW_PASSES}"
     text = "\n".join(lines)
     function = (
         f"define i32 @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 "
@@ -146,6 +149,14 @@ def _module(s: State, lines: list[str], shared: list[str]) -> str:
             f"attributes #1 = {{ noinline {attributes} }}",
             METADATA,
         ]
+    )
+
+
+def _is_of_one_thread(op: Op) -> bool:
+    """Whether a thread accesses an element of an array, at addresses that code generation computes where the element is
+    accessed, or walks a structure."""
+    return isinstance(op, StructureRead) or (
+        isinstance(op, ElementAccess) and isinstance(op.target.type, ArrayType)
     )
 
 
@@ -240,7 +251,7 @@ class _KernelLowering:
         self.s.loc = op.loc
         self.s.is_rare = op.parent in self.s.rare
         self.s.scratch.line_locations.append((len(self.code.lines), op.loc))
-        if isinstance(op, TileLoad | TileStore | TileAtomic) and (
+        if isinstance(op, (TileLoad, TileStore, TileAtomic)) and (
             op.aligned or (self.s.debug and not op.bounds_check)
         ):
             check_access(self.s, op)
@@ -274,6 +285,15 @@ class _KernelLowering:
         self.s.inline[op.result] = op
         if not self.fusion[op.parent].inlines(op):
             tiles.materialise(self.s, op.result)
+
+    def gather(self, op: TileGather) -> None:
+        """Lower `tile.gather`, now or inside its consumer."""
+        assert op.parent is not None
+        if self.fusion[op.parent].inlines(op):
+            tiles.prepare_gather(self.s, op)
+            self.s.inline[op.result] = op
+        else:
+            tiles.gather(self.s, op)
 
     def permute(self, op: TilePermute) -> None:
         """Lower `tile.permute`: a view, or nothing if a matmul reads the operand directly from an array."""
@@ -461,7 +481,7 @@ class _KernelLowering:
         for op in region.ops:
             if isinstance(op, Yield):
                 continue
-            if isinstance(op, If | For | While):
+            if isinstance(op, (If, For, While)):
                 self.control(op)
             elif isinstance(op, STRAIGHT):
                 self._straight(op)
@@ -746,7 +766,7 @@ _RULES: dict[type[Op], Any] = {
     TileSlice: _on_state(tiles.tile_slice),
     TilePermute: _KernelLowering.permute,
     TileReshape: _on_state(tiles.tile_reshape),
-    TileGather: _on_state(tiles.gather),
+    TileGather: _KernelLowering.gather,
     TileConcat: _on_state(tiles.concat),
     TileFromLanes: _on_state(tiles.from_lanes),
     TileToLanes: _on_state(tiles.to_lanes),

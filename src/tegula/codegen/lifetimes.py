@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 POINTER = re.compile(r"ptr>?(?: align \d+)? (%\w+)")
 POINTER_USE = re.compile("ptr>? (?:%|align)")
@@ -20,6 +20,9 @@ POINTER_USE = re.compile("ptr>? (?:%|align)")
 DERIVED = re.compile(r"  (%\w+) = (?!load |icmp |call )")
 """Matches a register that may be an address derived from the instruction's operands."""
 
+UNREAD = re.compile(r"  store (?!ptr|volatile|atomic|<\d+ x ptr)|  %\w+ = getelementptr ")
+"""Matches a store of numbers, or the computation of an address."""
+
 PHI = re.compile(r"(%\w+) = phi ptr ([^\n]*)")
 INCOMING = re.compile(r"\[ (%\w+), %(\w+) \]")
 TARGET = re.compile(r"label %(\w+)")
@@ -27,13 +30,21 @@ TARGET = re.compile(r"label %(\w+)")
 Span = tuple[int, int]
 
 
-def lifetimes(lines: list[str], pieces: Mapping[str, int]) -> dict[str, Span]:
-    """The live range [first line, end) of each register in `pieces` that the lines use. `pieces`: for each register
-    with the address of a piece, the number of lines at the allocation."""
+def lifetimes(lines: list[str], pieces: Mapping[str, int], kept: Container[str] = ()) -> dict[str, Span]:
+    """The live range [first line, end) of each register in `pieces` that the lines use, once stores to pieces that
+    nothing reads have become empty lines. `pieces`: for each register with the address of a piece, the number of lines
+    at the allocation; `kept`: pieces that other code reads."""
     reader = _Reader(pieces)
     for number, line in enumerate(lines):
-        for part in line.split("\n") if "\n" in line else (line,):
-            reader.read(number, part)
+        if "\n" not in line:
+            reader.read(number, line, True)
+            continue
+        for part in line.split("\n"):
+            reader.read(number, part, False)
+    for piece, numbers in reader.unread(kept):
+        del reader.uses[piece]
+        for number in numbers:
+            lines[number] = ""
     loops = _Loops(reader.loops)
     return {piece: loops.extend(pieces[piece], *span) for piece, span in reader.spans().items()}
 
@@ -45,6 +56,8 @@ class _Reader:
     def __init__(self, pieces: Iterable[str]) -> None:
         self.origins = {piece: frozenset((piece,)) for piece in pieces}
         self.uses: dict[str, Span] = {}
+        self.read_pieces: set[str] = set()
+        self.unread_lines: dict[str, list[int]] = {}
         self.phis: dict[str, list[str]] = {}
         self.incoming: list[tuple[str, str]] = []
         self.labels: dict[str, int] = {}
@@ -52,9 +65,10 @@ class _Reader:
         self.loops: list[Span] = []
         self.block = "entry"
 
-    def read(self, number: int, line: str) -> None:
+    def read(self, number: int, line: str, is_whole: bool) -> None:
+        """Read a line. `is_whole`: whether the entry of this number has no other line."""
         if POINTER_USE.search(line):
-            self._access(number, line)
+            self._access(number, line, is_whole)
         elif "br " in line:
             self.ends[self.block] = number
             self.loops += [(self.labels[t], number + 1) for t in TARGET.findall(line) if t in self.labels]
@@ -68,7 +82,7 @@ class _Reader:
                 self.origins[name] = frozenset((name,))
                 self.incoming += uses
 
-    def _access(self, number: int, line: str) -> None:
+    def _access(self, number: int, line: str, is_whole: bool) -> None:
         origins = self.origins
         pieces_read: frozenset[str] = frozenset()
         for pointer in POINTER.findall(line):
@@ -78,11 +92,25 @@ class _Reader:
             derived = DERIVED.match(line)
             if derived:
                 origins[derived[1]] = pieces_read
+            if is_whole and len(pieces_read) == 1 and UNREAD.match(line):
+                (piece,) = pieces_read
+                self.unread_lines.setdefault(piece, []).append(number)
+            else:
+                self.read_pieces |= pieces_read
 
     def _use(self, pieces: Iterable[str], number: int) -> None:
         for piece in pieces:
             first, end = self.uses.get(piece, (number, number + 1))
             self.uses[piece] = min(first, number), max(end, number + 1)
+
+    def unread(self, kept: Container[str]) -> list[tuple[str, list[int]]]:
+        """The pieces that are only written, with the numbers of their lines."""
+        phis = set().union(*(self.origins.get(pointer, ()) for pointer, _ in self.incoming), self.phis)
+        return [
+            (piece, numbers)
+            for piece, numbers in self.unread_lines.items()
+            if piece not in self.read_pieces and piece not in phis and piece not in kept
+        ]
 
     def spans(self) -> dict[str, Span]:
         """The pieces with the range of their uses. An incoming value of a phi is live to the end of its predecessor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tegula.codegen.scalar import Components, mangled
 from tegula.codegen.storage import View
-from tegula.codegen.text import Code, constant, memory_type, register_type, vector_of
+from tegula.codegen.text import Code, HoistedLoad, constant, memory_type, register_type, vector_of
 from tegula.types import DType, ElementType, components, scalar_of
 
 
@@ -55,27 +55,45 @@ class MemoryEmitter:
 
     def offset(self, pointer: str, scalars: str, dtype: DType) -> str:
         """The pointer advanced by a number of scalars."""
-        return pointer if scalars == "0" else self.code.emit(
-            f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {scalars}"
-        )  # fmt: skip
+        return self._advanced(pointer, memory_type(dtype), max(1, dtype.bits // 8), scalars)
+
+    def _advanced(self, pointer: str, type: str, size: int, count: str) -> str:
+        """The pointer advanced by a number of objects of a type with a size in bytes."""
+        if count == "0":
+            return pointer
+        address = self.code.emit(f"getelementptr {type}, ptr {pointer}, i64 {count}")
+        self.code.contents.advance(address, pointer, int(count) * size if _literal(count) else None)
+        return address
 
     def bytes_offset(self, pointer: str, count: str) -> str:
         """The pointer advanced by a number of bytes."""
-        return pointer if count == "0" else self.code.emit(f"getelementptr i8, ptr {pointer}, i64 {count}")
+        return self._advanced(pointer, "i8", 1, count)
 
     # Scalars ---------------------------------------------------------------------------------------------------------
 
     def load(self, pointer: str, dtype: DType, width: int = 1) -> str:
-        """Load `width` consecutive scalars."""
+        """Load `width` consecutive scalars, unless the basic block has a register with their value."""
+        contents, register = self.code.contents, register_type(dtype, width)
+        known = contents.find(pointer, register)
+        if known is not None:
+            return known
         t = vector_of(memory_type(dtype), width)
         value = self.code.emit(f"load {t}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
-        return self._to_register(value, dtype, width)
+        place = contents.places.get(pointer)
+        loop = contents.loops[-1] if contents.loops else None
+        if place is not None and loop is not None and loop.body == self.code.block and loop.precedes(pointer):
+            lines = self.code.lines
+            loop.loads.append(HoistedLoad(lines[-1], pointer, place[0], len(lines) - 1, None))
+        value = self._to_register(value, dtype, width)
+        contents.loaded(pointer, register, max(1, dtype.bits // 8) * width, value)
+        return value
 
     def store(self, pointer: str, value: str, dtype: DType, width: int = 1) -> None:
         """Store a scalar or a vector."""
-        t = vector_of(memory_type(dtype), width)
+        t, size = vector_of(memory_type(dtype), width), max(1, dtype.bits // 8)
+        self.code.contents.stored(pointer, register_type(dtype, width), size * width, value)
         value = self._to_memory(value, dtype, width)
-        self.code.line(f"store {t} {value}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
+        self.code.lines.append(f"  store {t} {value}, ptr {pointer}, align {size}{self.code.suffix}")
 
     def _to_register(self, value: str, dtype: DType, width: int) -> str:
         if not dtype.is_bool:

@@ -82,7 +82,7 @@ def _work(s: State, region: Region) -> int:
 
 def work_of(s: State, op: Op) -> int:
     """The approximate number of operations of an op, 0 for constants and for components at constant indices."""
-    if isinstance(op, Yield | S.Const):
+    if isinstance(op, (Yield, S.Const)):
         return 0
     if isinstance(op, VecExtract):
         return 0 if all(isinstance(v.owner, S.Const) for v in op.indices) else 1
@@ -109,7 +109,7 @@ def _usual_work(s: State, region: Region) -> int:
     work = 0
     for op in region.ops:
         bound = work_of(s, op)
-        if bound > NESTED_WORK and isinstance(op, For | While | If):
+        if bound > NESTED_WORK and isinstance(op, (For, While, If)):
             parts = [_usual_work(s, nested) for nested in op.regions]
             if isinstance(op, If):
                 bound = max(parts)

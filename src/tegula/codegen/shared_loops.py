@@ -20,16 +20,20 @@ REGISTER = re.compile(r"%([\w.]+)")
 DEFINITION = re.compile(r"^  %([\w.]+) = (.*)$", re.M)
 LABEL = re.compile(r"^([\w.]+):$", re.M)
 TARGET = re.compile(r"label %([\w.]+)")
-_TYPE = r"(ptr|i\d+|float|double)"
+_TYPE = r"(ptr|i\d+|float|double|half|<\d+ x (?:i\d+|float|double|half)>)"
 RESULT_TYPE = (
     re.compile(rf"load {_TYPE}, "),
     re.compile(rf"phi {_TYPE} "),
     re.compile(rf"(?:add|sub|mul|and|or|xor|[su]div|[su]rem|shl|lshr|ashr)(?: nsw| nuw)* {_TYPE} "),
-    re.compile(rf"select i1 [^,]+, {_TYPE} "),
+    re.compile(rf"f(?:add|sub|mul|div|rem|neg)(?: [a-z]+)*? {_TYPE} "),
+    re.compile(rf"select (?:i1|<\d+ x i1>) [^,]+, {_TYPE} "),
+    re.compile(rf"insertelement {_TYPE} "),
     re.compile(rf"call {_TYPE} @"),
     re.compile(rf"(?:sext|zext|trunc|inttoptr|ptrtoint|sitofp|uitofp) .* to {_TYPE}$"),
 )
-"""Patterns of instructions with a result of a scalar type, which is the group."""
+"""Patterns of instructions with a result of a scalar type or of a vector, which is the group."""
+COMPARISON = re.compile(r"[if]cmp \w+ (<\d+ x )?")
+"""Matches a comparison. The group is the beginning of the type of vectors."""
 
 PARAMETERS = {"args": "ptr", "scratch": "ptr", "first": "i64", "end": "i64"}
 """The types of the kernel's parameters."""
@@ -197,12 +201,15 @@ def _results(
 
 
 def _type_of(name: str, definitions: Mapping[str, str]) -> str | None:
-    """The type of a register, if it is a number or a pointer."""
+    """The type of a register, if it is a number, a pointer or a vector of numbers."""
     instruction = definitions.get(name)
     if instruction is None:
         return PARAMETERS.get(name)
     if instruction.startswith(("alloca ", "getelementptr ")):
         return None if " x ptr>" in instruction else "ptr"
+    comparison = COMPARISON.match(instruction)
+    if comparison:
+        return f"{comparison[1]}i1>" if comparison[1] else "i1"
     return next((m[1] for pattern in RESULT_TYPE if (m := pattern.match(instruction))), None)
 
 

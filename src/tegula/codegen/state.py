@@ -50,7 +50,8 @@ class State:
     """The state of the lowering of one kernel to LLVM IR.
 
     `scalars`: registers of uniform values, and inside a lane loop of varying values. `lanes`: the memory of varying
-    values, component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated inside their consumers. `loc`:
+    values, component-major. `tiles`: materialised tiles; `registers`: the number of elements of a tile, and the
+    registers that hold them too, for tiles of one register. `inline`: tile ops evaluated inside their consumers. `loc`:
     the source location of the op being lowered. In a lane loop, `lane` is the lane, or the first of `width` lanes;
     `mask` (a vector of i1, or "" for all lanes) selects the active lanes; `wide_masks` maps a mask to the vector of -1
     and 0 from which the mask was computed.
@@ -87,6 +88,7 @@ class State:
     pipes: dict[Value, PipeDescriptor] = field(default_factory=dict)
     named_barriers: dict[Value, BarrierDescriptor] = field(default_factory=dict)
     tiles: dict[Value, View] = field(default_factory=dict)
+    registers: dict[Value, tuple[int, Components]] = field(default_factory=dict)
     inline: dict[Value, Op] = field(default_factory=dict)
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
     in_bounds: dict[Op, str] = field(default_factory=dict)
@@ -149,6 +151,8 @@ class State:
         pointer = self.code.fresh("s")
         size = element_bytes(dtype) * count
         self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines), is_written))
+        if self.code.reuses:
+            self.code.contents.add_piece(pointer)
         return View(pointer, dtype, shape, packed_strides(shape, unit))
 
     def result_memory(self, value: Value, name: str) -> View:

@@ -210,8 +210,10 @@ class ThreadScratch:
 
     def planned(self, lines: list[str], stack_bytes: int = 0) -> tuple[list[str], MemoryMap]:
         """The instructions that compute the address of each piece that the function uses, and the plan of the pieces
-        in scratch memory. Small pieces, of `stack_bytes` together, are on the stack instead."""
-        spans = lifetimes(lines, {p.pointer: p.line_count for p in self.pieces})
+        in scratch memory. Small pieces, of `stack_bytes` together, are on the stack instead. Stores that nothing reads
+        become empty lines."""
+        kept = {*self.min_ends, *self.subplans}
+        spans = lifetimes(lines, {p.pointer: p.line_count for p in self.pieces}, kept)
         for pointer, end in self.min_ends.items():
             if pointer in spans:
                 spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)

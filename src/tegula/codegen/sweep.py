@@ -11,7 +11,7 @@ from tegula.codegen.lane_address import MAX_INTERLEAVED
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.ir import Op, Value
-from tegula.ops.tile import TileBroadcast, TileEmpty, TileFull, TileLoad, TileMap, TileStore
+from tegula.ops.tile import TileBroadcast, TileEmpty, TileFull, TileGather, TileLoad, TileMap, TileStore
 from tegula.types import ElementType, TileType, components, scalar_of
 
 MAX_UNROLLED = 16
@@ -58,7 +58,7 @@ def width_for(
             op = fused(s, v)
             if components(v.type.dtype) > MAX_INTERLEAVED:  # type: ignore[union-attr]
                 return 1
-            if isinstance(op, TileMap) and not is_vectorised(s, op):
+            if isinstance(op, TileGather) or (isinstance(op, TileMap) and not is_vectorised(s, op)):
                 return 1
             widest = max(widest, scalar_of(v.type.dtype).bits // 8, _compute_bytes(op))  # type: ignore[union-attr]
     for t in extra:
@@ -178,9 +178,9 @@ def _strides(s: State, value: Value, shape: tuple[int, ...]) -> list[tuple[int, 
         repeats = [n == 1 and m > 1 for n, m in zip(view.shape, shape[absent:], strict=True)]
         strides = (0 if r else stride for r, stride in zip(repeats, view.strides, strict=True))
         return [(*(0,) * absent, *strides)]
-    if isinstance(op, TileFull | TileEmpty):
+    if isinstance(op, (TileFull, TileEmpty)):
         return []
-    if not isinstance(op, TileMap | TileBroadcast):
+    if not isinstance(op, (TileMap, TileBroadcast)):
         return None
     result: list[tuple[int, ...]] = []
     for operand in op.operands:
@@ -215,7 +215,8 @@ def _row(
     max_straight: int,
 ) -> None:
     if full > max_straight:
-        step = 2 if full % 2 == 0 and max_straight > 1 else 1
+        steps = (max_straight, 4, 2) if width == 1 and s.vectorised.kernel is s.kernel else (2,)
+        step = next((k for k in steps if full % k == 0 and max_straight > 1), 1)
         with s.code.loop("0", str(full * width), str(width * step)) as loop:
             for k in range(step):
                 body([*index, s.memory.add(loop.index, str(k * width))], width)

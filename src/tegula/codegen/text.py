@@ -60,6 +60,11 @@ PURE_CALL = re.compile(
 NEUTRAL = re.compile(r"(?:(?:add|sub)(?: nsw| nuw)* i\d+ ([^ ,]+), 0|mul i\d+ ([^ ,]+), 1)$")
 """Matches integer arithmetic whose result is the first operand, which is the last group."""
 
+ADDRESS = ("getelementptr ", "mul i64 ", "add i64 ", "sext ")
+"""The beginnings of instructions that compute addresses."""
+OPERAND = re.compile(r"%\w+")
+"""Matches a register."""
+
 _SCALARS = {t.name: f"i{t.bits}" for t in DTYPES.values()}
 _SCALARS |= {"bool": "i1", "float16": "half", "float32": "float", "float64": "double"}
 
@@ -130,6 +135,107 @@ def float_literal(value: float, dtype: DType) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
+class HoistedCode:
+    """The instructions of a loop that precede it. `first`: the number of the first register of the loop; `body`: the
+    label of the block that runs in each iteration from the beginning; `position`: the number of the line before the
+    loop. `known`: the registers of addresses that are computed before the loop, by instruction, and `names`: these
+    registers; `loads`: the loads of the body that may precede the loop; `written`: the pieces that the loop writes, and
+    `writes_any`: whether it may write others."""
+
+    def __init__(self, first: int, position: int) -> None:
+        self.first, self.position = first, position
+        self.body = ""
+        self.known: dict[str, str] = {}
+        self.names: set[str] = set()
+        self.lines: list[str] = []
+        self.loads: list[HoistedLoad] = []
+        self.written: set[str] = set()
+        self.writes_any = False
+
+    def precedes(self, register: str) -> bool:
+        """Whether a register is defined before the loop."""
+        number = register[2:]
+        return register in self.names or not number.isdecimal() or int(number) <= self.first
+
+
+class HoistedLoad:
+    """A load from `piece` that may precede a loop, and the register of the address. `number`: the number of its line;
+    `loop`: the loop that it precedes, if any."""
+
+    def __init__(self, line: str, pointer: str, piece: str, number: int, loop: HoistedCode | None) -> None:
+        self.line, self.pointer, self.piece, self.number, self.loop = line, pointer, piece, number, loop
+
+
+class KnownMemory:
+    """The registers with the contents of memory at the current place of a basic block. Only memory of separate pieces
+    is known, whose addresses are computed from the address of the piece.
+
+    `places`: for an address in a piece, the piece, a register and a distance in bytes whose sum is the address;
+    `registers`: for a piece, by address and type, the register, and the first and the last byte of the memory,
+    relative to a register, so that memory relative to different registers may overlap."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, tuple[str, str, int]] = {}
+        self.registers: dict[str, dict[tuple[str, str], tuple[str, str, int, int]]] = {}
+        self.loops: list[HoistedCode] = []
+
+    def forget(self) -> None:
+        """Forget all contents at the beginning of a basic block."""
+        if self.registers:
+            self.registers = {}
+
+    def add_piece(self, pointer: str) -> None:
+        """Declare a piece by its address."""
+        self.places[pointer] = pointer, pointer, 0
+
+    def advance(self, pointer: str, base: str, distance: int | None) -> None:
+        """Record that an address is at a distance from another one; None: at an unknown distance."""
+        place = self.places.get(base)
+        if place is not None:
+            piece, register, start = place
+            self.places[pointer] = (
+                (piece, pointer, 0) if distance is None else (piece, register, start + distance)
+            )
+
+    def find(self, pointer: str, type: str) -> str | None:
+        """The register with the contents at an address, if they are known."""
+        place = self.places.get(pointer)
+        known = self.registers.get(place[0]) if place is not None else None
+        return known[pointer, type][0] if known and (pointer, type) in known else None
+
+    def loaded(self, pointer: str, type: str, size: int, value: str) -> None:
+        """Record the register of a load of `size` bytes."""
+        place = self.places.get(pointer)
+        if place is not None:
+            piece, register, start = place
+            self.registers.setdefault(piece, {})[pointer, type] = value, register, start, start + size
+
+    def stored(self, pointer: str, type: str, size: int, value: str) -> None:
+        """Record a store of `size` bytes, and forget all contents that it may overwrite."""
+        place = self.places.get(pointer)
+        if place is None:
+            self.clear()
+            return
+        piece, register, start = place
+        for loop in self.loops:
+            loop.written.add(piece)
+        known = self.registers.get(piece)
+        if known:
+            self.registers[piece] = {
+                key: x
+                for key, x in known.items()
+                if x[1] == register and (x[3] <= start or start + size <= x[2])
+            }
+        self.loaded(pointer, type, size, value)
+
+    def clear(self) -> None:
+        """Forget all contents, which an instruction may overwrite."""
+        if self.registers:
+            self.registers = {}
+        for loop in self.loops:
+            loop.writes_any = True
+
+
 class Code:
     """The lines of one function, with fresh names for registers and labels.
 
@@ -139,7 +245,8 @@ class Code:
     an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
     minimum or maximum must be hidden from LLVM's analyses. `rotates_loops`: loops that certainly run have their test at
     the end. `reuses`: an instruction whose result the basic block has computed before is not repeated, and `known` has
-    the results by instruction. `suffix`: text, such as metadata, after every instruction.
+    the results by instruction; `contents`: the known contents of memory. `suffix`: text, such as metadata, after every
+    instruction.
     `packs`: the target has vector registers for the components of one value; `packed`: the vector register that
     contains the components; `extracted`: for a component that was extracted from a vector register, the register, its
     number of components, and the position. `bytes_of`: for a byte, the vector of four bytes from which the byte was
@@ -153,6 +260,7 @@ class Code:
         self.approximates = self.pairs_halves = False
         self.packs = self.rotates_loops = self.reuses = False
         self.known: dict[str, str] = {}
+        self.contents = KnownMemory()
         self.packed: dict[tuple[str, ...], str] = {}
         self.extracted: dict[str, tuple[str, int, int]] = {}
         self.bytes_of: dict[str, tuple[str, int]] = {}
@@ -186,29 +294,54 @@ class Code:
         )
         return "".join(f"{line}\n" for line in lines)
 
+    @property
+    def register_count(self) -> int:
+        """The number of names of registers and labels so far."""
+        return self._next
+
     def fresh(self, prefix: str = "v") -> str:
         """A new register name."""
         self._next += 1
         return f"%{prefix}{self._next}"
 
     def line(self, text: str) -> None:
-        """Append an instruction."""
+        """Append an instruction, which may write any memory."""
+        self.contents.clear()
         self.lines.append(f"  {text}{self.suffix}")
 
     def emit(self, rhs: str) -> str:
         """The register with the value of an instruction, a new one unless the value is known."""
-        name = self.known.get(rhs) if self.reuses else None
-        if name is not None:
-            return name
+        if self.reuses:
+            name = self.known.get(rhs)
+            if name is not None:
+                return name
+            for loop in self.contents.loops:
+                if rhs in loop.known:
+                    return loop.known[rhs]
         self._next += 1
         name = f"%v{self._next}"
         if self.reuses and (rhs.startswith(PURE) or rhs.startswith("call ") and PURE_CALL.search(rhs)):
             match = NEUTRAL.match(rhs)
             if match:
                 return match[match.lastindex or 1]
+            if self.contents.loops and rhs.startswith(ADDRESS) and self._precedes(rhs, name):
+                return name
             self.known[rhs] = name
+        elif not rhs.startswith(("load ", "phi ")):
+            self.contents.clear()
         self.lines.append(f"  {name} = {rhs}{self.suffix}")
         return name
+
+    def _precedes(self, rhs: str, name: str) -> bool:
+        """Whether an instruction has been emitted before the outermost loop in which its operands do not change."""
+        operands = OPERAND.findall(rhs)
+        for loop in self.contents.loops:
+            if all(map(loop.precedes, operands)):
+                loop.known[rhs] = name
+                loop.names.add(name)
+                loop.lines.append(f"  {name} = {rhs}{self.suffix}")
+                return True
+        return False
 
     def unpacked(self, type: str, count: int, vector: str) -> tuple[str, ...]:
         """The elements of a vector register as components of a value. LLVM removes unused extracts."""
@@ -247,14 +380,15 @@ class Code:
         self.lines.append(f"{label}:")
         self.block = label
         self.known.clear()
+        self.contents.forget()
 
     def jump(self, label: str) -> None:
         """End the basic block by an unconditional branch."""
-        self.line(f"br label %{label}")
+        self.lines.append(f"  br label %{label}{self.suffix}")
 
     def branch(self, condition: str, true_label: str, false_label: str) -> None:
         """End the basic block by a conditional branch."""
-        self.line(f"br i1 {condition}, label %{true_label}, label %{false_label}")
+        self.lines.append(f"  br i1 {condition}, label %{true_label}, label %{false_label}{self.suffix}")
 
     def phi(self, type: str, *sources: tuple[str, str]) -> str:
         """A phi of values by predecessor block."""
@@ -302,13 +436,19 @@ class Loop:
         code = self.code
         self.head, self.body, self.done = code.label("head"), code.label("body"), code.label("done")
         preheader = code.block
+        if self._runs:
+            self._hoisted = HoistedCode(code.register_count, len(code.lines))
+            code.lines.append("")
         code.jump(self.head)
         code.define_label(self.head)
         self.index = code.fresh("i")
         self.values = [code.fresh("c") for _ in self.carried]
         self._phis = len(code.lines)
         self._preheader = preheader
-        code.line("")
+        code.lines.append("")
+        if self._runs:
+            self._hoisted.body = code.block
+            code.contents.loops.append(self._hoisted)
         if not self._runs:
             test = code.emit(f"icmp slt i64 {self.index}, {self.stop}")
             code.branch(test, self.body, self.done)
@@ -321,12 +461,30 @@ class Loop:
         latch = code.block
         if self._runs:
             goes_on = code.emit(f"icmp {self._comparison} i64 {next_index}, {self.stop}")
-            code.line(f"br i1 {goes_on}, label %{self.head}, label %{self.done}{self.metadata}")
+            code.lines.append(f"  br i1 {goes_on}, label %{self.head}, label %{self.done}{self.metadata}")
+            self._load_before()
         else:
-            code.line(f"br label %{self.head}{self.metadata}")
+            code.lines.append(f"  br label %{self.head}{self.metadata}")
         phis = [f"{self.index} = phi i64 [ {self.start}, %{self._preheader} ], [ {next_index}, %{latch} ]"]
         for (type, initial), value, next_value in zip(self.carried, self.values, self.next, strict=True):
             phis.append(f"{value} = phi {type} [ {initial}, %{self._preheader} ], [ {next_value}, %{latch} ]")
         code.lines[self._phis] = "\n".join("  " + p for p in phis)
         self.results = self.next if self._runs else self.values
         code.define_label(self.done)
+
+    def _load_before(self) -> None:
+        """Move loads of memory that the loop does not write before the loop, which certainly runs."""
+        code, loop = self.code, self.code.contents.loops.pop()
+        outer = code.contents.loops[-1] if code.contents.loops else None
+        for load in () if loop.writes_any else loop.loads:
+            if load.piece not in loop.written:
+                if load.loop is None:
+                    code.lines[load.number] = ""
+                else:
+                    load.loop.lines.remove(load.line)
+                    code.lines[load.loop.position] = "\n".join(load.loop.lines)
+                loop.lines.append(load.line)
+                load.loop = loop
+                if outer is not None and outer.body == self._preheader and outer.precedes(load.pointer):
+                    outer.loads.append(load)
+        code.lines[loop.position] = "\n".join(loop.lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tegula.codegen.arrays import reshaped, sliced
@@ -12,6 +13,7 @@ from tegula.codegen.elements import (
     column_mask,
     element,
     element_addresses,
+    gathered,
     is_straight,
     offsets,
     run_region,
@@ -35,6 +37,7 @@ from tegula.ops.stack import StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileAtomic,
     TileGather,
+    TileLoad,
     TilePermute,
     TileReduce,
     TileReshape,
@@ -48,7 +51,6 @@ from tegula.types import (
     TileType,
     components,
     int32,
-    int64,
     scalar_of,
     to_numpy,
 )
@@ -63,7 +65,8 @@ def materialise(s: State, value: Value, destination: View | None = None) -> View
     view = destination or s.result_memory(value, "tile")
     if value in s.tiles and s.tiles[value] == view:
         return view
-    width = width_for(s, [value], t.shape, (t.dtype,))
+    is_copied = is_lane_copy(s, value, view)
+    width = 1 if is_copied else width_for(s, [value], t.shape, (t.dtype,))
     permute = s.inline.get(value)
     if isinstance(permute, TilePermute) and value not in s.tiles:
         if load_transposed(s, permute, view, width):
@@ -73,24 +76,41 @@ def materialise(s: State, value: Value, destination: View | None = None) -> View
         transposed_copy(s, s.tiles[value], view, width)
         return view
 
+    block, held = s.code.block, list[tuple[int, Components]]()
+
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
             parts = element(s, value, index, w, masked)
             if t.partial:
                 parts = without_absent(s, value, parts, index, w)
             s.memory.store_view(view, index, parts, w)
+            held.append((w, parts))
 
         merged = merged_dimensions(s, value, view)
 
         def emit_slice(dim: int, at: str) -> None:
-            sweep_slice(s, t.shape, width, body, masked, merged, dim, at, length_of(s, value))
+            is_rare = masked or (is_copied and isinstance(s.inline.get(value), TileLoad))
+            sweep_slice(s, t.shape, width, body, is_rare, merged, dim, at, length_of(s, value))
 
         unswitched(s, value, view, emit_slice)
 
     guarded(s, [value], [], emit)
     if destination is None:
         s.tiles[value] = view
+        if s.code.reuses and s.code.block == block and len(held) == 1 and math.prod(t.shape) == held[0][0]:
+            s.registers[value] = held[0]
     return view
+
+
+def is_lane_copy(s: State, value: Value, view: View | None = None) -> bool:
+    """Whether a tile of one of several blocks side by side is copied from or to their common memory, where its elements
+    are not adjacent. Vectors would be composed of single elements."""
+    source = s.tiles.get(value)
+    if s.vectorised.kernel is not s.kernel or not (
+        source or isinstance(s.inline.get(value), (TileLoad, TileGather))
+    ):
+        return False
+    return any(x is not None and x.shape and not x.adjacent for x in (source, view))
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
@@ -101,7 +121,8 @@ def store(s: State, op: TileStore) -> None:
     array, value = s.arrays[op.array], op.tile
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
-    width = width_for(s, [value], t.shape, (t.dtype,))
+    is_copied = is_lane_copy(s, value)
+    width = 1 if is_copied else width_for(s, [value], t.shape, (t.dtype,))
     has_absent = t.partial and s.kernel.launch.partial
     if not has_absent and store_transposed(s, op, width):
         return
@@ -115,7 +136,7 @@ def store(s: State, op: TileStore) -> None:
             else:
                 _plain_store(s, array, indices, values, w)
 
-        sweep(s, t.shape, width, body, rare=masked)
+        sweep(s, t.shape, width, body, rare=masked or is_copied)
 
     guarded(s, [value], [op], emit)
 
@@ -535,37 +556,26 @@ def tile_reshape(s: State, op: TileReshape) -> None:
     s.tiles[op.result] = reshaped(source, shape)
 
 
-def gather(s: State, op: Op) -> None:
+def gather(s: State, op: TileGather) -> None:
     """Lower `tile.gather`: negative indices count from the end, and an index out of bounds gives 0. Slices with more
     than one element in the last dimension are copied by vectors."""
-    assert isinstance(op, TileGather)
-    source, index_view, axis = materialise(s, op.tile), materialise(s, op.index), op.axis
+    prepare_gather(s, op)
     result_type = tile_type(op.result.type, partial=True)
-    view, n = s.result_memory(op.result, "gathered"), source.shape[axis]
-    scalar = scalar_of(result_type.dtype)
-    width = (
-        1 if axis == len(result_type.shape) - 1 else width_for(s, [], result_type.shape, (result_type.dtype,))
-    )
-    code = s.code
-    from tegula.codegen.convert import convert
+    view = s.result_memory(op.result, "gathered")
+    is_scalar = op.axis == len(result_type.shape) - 1
+    width = 1 if is_scalar else width_for(s, [], result_type.shape, (result_type.dtype,))
 
     def body(index: list[str], w: int) -> None:
-        loaded_index = s.memory.load_view(index_view, [index[axis]], 1)[0]
-        wide_index = convert(code, loaded_index, scalar_of(index_view.dtype), int64, 1)
-        negative = code.emit(f"icmp slt i64 {wide_index}, 0")
-        row = code.emit(
-            f"select i1 {negative}, i64 {code.emit(f'add i64 {wide_index}, {n}')}, i64 {wide_index}"
-        )
-        s.memory.store_view(view, index, (constant(scalar, 0, w),) * components(result_type.dtype), w)
-
-        def copy() -> None:
-            source_index = [*index[:axis], row, *index[axis + 1 :]]
-            s.memory.store_view(view, index, s.memory.load_view(source, source_index, w), w)
-
-        _emit_if(s, code.emit(f"icmp ult i64 {row}, {n}"), copy)
+        s.memory.store_view(view, index, gathered(s, op, index, w), w)
 
     sweep(s, result_type.shape, width, body)
     s.tiles[op.result] = view
+
+
+def prepare_gather(s: State, op: TileGather) -> None:
+    """Materialise the operands of a gather."""
+    materialise(s, op.tile)
+    materialise(s, op.index)
 
 
 def concat(s: State, op: TileConcat) -> None:

@@ -65,7 +65,7 @@ def access_fraction(kernel: Kernel, differences: Differences, lanes: int, vector
     def cost(op: Op) -> float:
         return _vector_cost(op, differences, lanes, vector_bytes)
 
-    accesses = _total_cost(kernel.body, lambda op: cost(op) if isinstance(op, TileLoad | TileStore) else 0.0)
+    accesses = _total_cost(kernel.body, lambda op: cost(op) if isinstance(op, (TileLoad, TileStore)) else 0.0)
     return accesses / max(1.0, _total_cost(kernel.body, cost))
 
 
@@ -81,7 +81,7 @@ def _total_cost(region: Region, cost: Callable[[Op], float]) -> float:
     total = 0.0
     for op in region.ops:
         total += cost(op)
-        if not isinstance(op, TileMap | TileReduce):
+        if not isinstance(op, (TileMap, TileReduce)):
             positions = op.positions if isinstance(op, For) else None
             trips = (
                 1
@@ -96,7 +96,7 @@ def _total_cost(region: Region, cost: Callable[[Op], float]) -> float:
 
 def _shape(op: Op) -> tuple[int, ...]:
     """The shape of the elements that an op visits; empty for ops on scalars and for views."""
-    if isinstance(op, TileReduce | TileStore):
+    if isinstance(op, (TileReduce, TileStore)):
         return tile_type(op.tile.type, partial=True).shape
     shapes = [v.type.shape for v in op.results if isinstance(v.type, TileType)]
     return () if not shapes or isinstance(op, TileSlice) else shapes[-1]
@@ -133,7 +133,7 @@ def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int
     shape = _shape(op)
     if not _differs(op, differences):
         return _serial_cost(op, vector_bytes) / lanes
-    if isinstance(op, TileLoad | TileStore):
+    if isinstance(op, (TileLoad, TileStore)):
         return _serial_cost(op, vector_bytes) + TRANSPOSE_COST * prod(shape)
     if isinstance(op, TileSlice) and any(map(differences.differs, op.starts)):
         return OP_OVERHEAD + prod(tile_type(op.result.type).shape)
@@ -142,7 +142,7 @@ def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int
     if isinstance(op, TileGather) and differences.differs(op.index):
         return OP_OVERHEAD + 3 * prod(shape)
     registers = ceil(lanes / _width(op, vector_bytes))
-    if not shape and not isinstance(op, ArrayLoad | ArrayStore):
+    if not shape and not isinstance(op, (ArrayLoad, ArrayStore)):
         # The numbers of all blocks stay in registers.
         return registers / lanes
     select_factor = (

@@ -142,7 +142,7 @@ class Differences:
         changed = False
         for op in region.ops:
             for nested in op.regions:
-                changed |= not isinstance(op, TileMap | TileReduce) and self._visit(nested)
+                changed |= not isinstance(op, (TileMap, TileReduce)) and self._visit(nested)
             if isinstance(op, Carrier):
                 changed |= self._visit_carrier(op)
             elif any(v not in self.values for v in op.results):
@@ -166,7 +166,7 @@ class Differences:
             return self._mark([v for k, v in enumerate(op.results) if k < last], is_index=True)
         if isinstance(op, BlockIndex):
             return self._mark(op.results, is_index=True)
-        if isinstance(op, BufNew | BufView | BufReshape | BufRead | BufGet):
+        if isinstance(op, (BufNew, BufView, BufReshape, BufRead, BufGet)):
             return self._mark(op.results)
         reads_changed_array = any(
             isinstance(v.type, ArrayType) and array_root(v) in self.changed for v in op.operands
@@ -207,10 +207,10 @@ def _check_op(op: Op, known: Uniformity) -> None:
         and not isinstance(op, Tid)
     ):
         refuse("values differ between the threads of a block")
-    if isinstance(op, CallLike | AtomicUpdate) or not isinstance(op, VECTORISABLE):
+    if isinstance(op, (CallLike, AtomicUpdate)) or not isinstance(op, VECTORISABLE):
         refuse(f"{op.NAME} runs for one block at a time")
     for t in (v.type for v in (*op.results, *op.operands)):
-        if isinstance(t, TileType | BufType) and len(t.shape) > MAX_DIMENSIONS:
+        if isinstance(t, (TileType, BufType)) and len(t.shape) > MAX_DIMENSIONS:
             refuse(f"a tile of {len(t.shape)} dimensions cannot have a block dimension")
 
 
@@ -240,12 +240,12 @@ def _check_masked(op: Op, differences: Differences) -> None:
         refuse("arrays are accessed in code that only some blocks execute")
     if isinstance(op, BufSet) and len(op.indices) != len(buffer_type(op.buffer.type).shape):
         refuse("a component of an element is changed in code that only some blocks execute")
-    if isinstance(op, TileSlice | TileExtract | BufView | BufGet | BufSet):
-        starts = op.starts if isinstance(op, TileSlice | BufView) else op.indices
+    if isinstance(op, (TileSlice, TileExtract, BufView, BufGet, BufSet)):
+        starts = op.starts if isinstance(op, (TileSlice, BufView)) else op.indices
         if any(map(differences.differs, starts)):
             refuse("a tile is indexed in code that only some blocks execute")
     for inner in op.walk() if not isinstance(op, Carrier) else ():
-        if isinstance(inner, Div | FloorDiv | Mod) and scalar_of(element(inner.a.type)).is_int:
+        if isinstance(inner, (Div, FloorDiv, Mod)) and scalar_of(element(inner.a.type)).is_int:
             _check_division(op, inner, differences)
 
 

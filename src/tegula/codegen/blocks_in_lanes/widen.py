@@ -154,7 +154,7 @@ class Widening:
 
     def type(self, t: Type) -> TileType:
         """The type of an element or tile with the block dimension added."""
-        if isinstance(t, TileType | BufType):
+        if isinstance(t, (TileType, BufType)):
             return TileType(t.dtype, (*t.shape, self.lanes))
         assert is_element(t)
         return TileType(t, (self.lanes,))
@@ -259,7 +259,7 @@ class Widening:
     def _differs(self, op: Op) -> bool:
         """Whether an op is block-varying. Writes to arrays are always block-varying, because each block writes."""
         values = (*op.operands, *op.results)
-        return isinstance(op, ArrayStore | TileStore) or any(map(self.differences.differs, values))
+        return isinstance(op, (ArrayStore, TileStore)) or any(map(self.differences.differs, values))
 
     def op(self, op: Op) -> None:
         """Append the vector form of an op."""
@@ -440,7 +440,7 @@ class Lane:
     def _index(self, value: Value) -> Value:
         op = value.owner
         assert isinstance(op, Op)
-        if isinstance(op, Tid | BlockIndex):
+        if isinstance(op, (Tid, BlockIndex)):
             number = self.to.put(Add, [self.to.first, self.to.put(Cast, [self.lane], to=int64)])
             number = self.to.put(Min, [number, self.to.last])
             if isinstance(op, BlockIndex):
@@ -476,7 +476,7 @@ class Lane:
             to.b.insert(BufWrite([self.slice(buffer, value.type), value], []))
 
     def _starts(self, t: Type) -> list[Value]:
-        assert isinstance(t, TileType | BufType)
+        assert isinstance(t, (TileType, BufType))
         return [*(self.to.number(0) for _ in t.shape), self.lane]
 
 
@@ -491,13 +491,13 @@ def _is_short(op: TileMap) -> bool:
 
 
 def _shape(value: Value) -> tuple[int, ...]:
-    assert isinstance(value.type, TileType | BufType)
+    assert isinstance(value.type, (TileType, BufType))
     return value.type.shape
 
 
 def _of_block(t: Type) -> Mapping[str, Any]:
     """The attributes of a view of a block's elements."""
-    assert isinstance(t, TileType | BufType)
+    assert isinstance(t, (TileType, BufType))
     rank = len(t.shape)
     return {"shape": t.shape, "dims": tuple(range(rank)), "steps": (1,) * rank}
 
