@@ -347,6 +347,10 @@ class ElementAccess(Op):
         """The object whose element is accessed."""
         return self.operands[0]
 
+    @target.setter
+    def target(self, value: Value) -> None:
+        self.operands[0] = value
+
 
 class TileAccess(Op):
     """An op that moves a tile between an array and registers or shared memory. `bounds_check`: elements are tested

@@ -10,8 +10,8 @@ from math import prod
 from typing import Protocol, TypeAlias, TypeVar
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op, ReshapeLike, Value
-from tegula.ops.buffer import BufGet, BufNew, BufRead, BufWrite, root
+from tegula.ir import ConstantLike, Op, ReshapeLike, Value
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufSet, BufView, BufWrite, root
 from tegula.ops.group import (
     AsyncCommit,
     AsyncCopy,
@@ -94,12 +94,14 @@ class CopyIn:
 class MemoryAccess:
     """Loads (`write` false) or stores of a buffer, distributed over the threads of the group. `warp_group`: each warp
     group accesses its own slots, and `at` is the slot of the first group. `number`: the tile that a store copies to all
-    of a stage, or the element or tile that a load returns."""
+    of a stage or the number that it copies to an element, or what a load returns. `element`: the element of the stage
+    that is known to be accessed, in row-major order; -1 for all elements, or an unknown one."""
 
     at: Bytes
     write: bool
     warp_group: bool = False
     number: Value | None = None
+    element: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +271,42 @@ def _shared(value: Value) -> bool:
 def _accesses(op: Op, known: Known) -> Iterator[Event]:
     for kind, value in _effects(op):
         if _shared(value) and kind != "arrive":
-            yield MemoryAccess(known.bytes(value), kind != "read", number=_number(op))
+            number, element = _number(op)
+            yield MemoryAccess(known.bytes(value), kind != "read", number=number, element=element)
 
 
-def _number(op: Op) -> Value | None:
-    """The tile that an op stores to all of a stage, or what it loads from a stage."""
-    if isinstance(op, BufGet | BufRead):
-        return op.result
+def _number(op: Op) -> tuple[Value | None, int]:
+    """What an op stores to all of a stage or to one element, or loads from a stage, and the element."""
+    if isinstance(op, BufRead):
+        return op.result, -1
+    if isinstance(op, BufGet | BufSet):
+        element, size = _element(op)
+        number = op.result if isinstance(op, BufGet) else op.value if element >= 0 else None
+        return number, element if size > 1 else -1
     if not isinstance(op, BufWrite) or op.to_tf32:
-        return None
+        return None, -1
     base = root(op.buffer)
     assert isinstance(op.buffer.type, BufType) and isinstance(base.type, BufType)
     stages = base.owner.stages or 1 if isinstance(base.owner, BufNew) else 1
-    return op.tile if prod(op.buffer.type.shape) * stages == prod(base.type.shape) else None
+    return op.tile if prod(op.buffer.type.shape) * stages == prod(base.type.shape) else None, -1
+
+
+def _element(op: BufGet | BufSet) -> tuple[int, int]:
+    """The element of a stage that an op accesses by constant indices, in row-major order, and the number of elements
+    of a stage; -1 for other accesses."""
+    view, base, element = op.buffer.owner, root(op.buffer), 0
+    assert isinstance(base.type, BufType)
+    shape = base.type.shape[1:]
+    if not isinstance(view, BufView) or view.buffer is not base or tuple(view.shape) != shape:
+        return -1, 0
+    if tuple(view.dims) != (*range(1, 1 + len(shape)),) or len(op.indices) != len(shape):
+        return -1, 0
+    for i, n in zip(op.indices, shape, strict=True):
+        index = int(i.owner.value) if isinstance(i.owner, ConstantLike) else -1
+        if not 0 <= index < n:
+            return -1, 0
+        element = element * n + index
+    return element, prod(shape)
 
 
 def source_of_elements(op: Op) -> Value | None:

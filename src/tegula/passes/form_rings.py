@@ -1,11 +1,12 @@
 """Converts shared tiles of hand-written schedules to rings, as pipes have: consecutive stages, one of which each access
-selects. A tile that is not indexed by stage becomes a ring of one stage."""
+selects. A tile that is not indexed by stage, or whose first index may differ between lanes, becomes a ring of one
+stage. Elements of a vector are stages if some index is not constant."""
 
 from __future__ import annotations
 
 from tegula.errors import BulkAccess
-from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value, root
-from tegula.ir.rewrite import replace, uses
+from tegula.ir import Builder, ConstantLike, ElementAccess, Kernel, Op, Region, Value, root
+from tegula.ir.rewrite import insert_before, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufView, buffer_type, is_packed, is_swizzled
 from tegula.ops.schedule import BulkLoad, BulkPut
@@ -14,6 +15,7 @@ from tegula.passes.bulk_access import bulk_reachable
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT
 from tegula.passes.runner import GpuCompilation
+from tegula.passes.uniformity import analyse
 from tegula.target import CudaTarget
 from tegula.types import BufType, TileType, element_bytes, int32
 
@@ -23,13 +25,23 @@ def form_rings(kernel: Kernel, context: GpuCompilation) -> None:
     used = uses(kernel.body)
     copied = {root(op.buffer) for op in kernel.walk() if isinstance(op, BulkLoad | BulkPut)}
     wrapped: dict[Value, Value] = {}
+    uniformity = analyse(kernel)
     for op in [op for op in kernel.body.ops if isinstance(op, BufNew) and op.between_roles]:
+        bulk, users = op.result in copied, [user for user, _ in used.get(op.result, [])]
+        accesses = [
+            user
+            for user in users
+            if isinstance(user, ElementAccess) and not uniformity.varying(user.indices[0])
+        ]
         t = buffer_type(op.result.type)
-        bulk = op.result in copied
-        rank = len(t.shape)
-        staged = rank > 1 and all(_selects_stage(user) for user, _ in used.get(op.result, []))
-        if not staged:
-            op = _single_stage_ring(op, wrapped)
+        if len(t.shape) == 1 and len(accesses) == len(users) and not all(map(_is_at_constant, accesses)):
+            op = _reshaped(op, (*t.shape, 1), {})
+            t = buffer_type(op.result.type)
+        if len(t.shape) > 1 and all(_selects_stage(user) for user in users if user not in accesses):
+            for access in accesses:
+                _select_stage(access, op.result)
+        else:
+            op = _reshaped(op, (1, *t.shape), wrapped)
             t = buffer_type(op.result.type)
         op.pipe, op.by_hand, op.stages, op.bulk = True, True, t.shape[0], bulk
     replace(kernel.body, wrapped)
@@ -39,27 +51,43 @@ def _selects_stage(user: Op) -> bool:
     return isinstance(user, BufView) and 0 not in user.dims
 
 
-def _single_stage_ring(old: BufNew, wrapped: dict[Value, Value]) -> BufNew:
-    """Replace a buffer by a ring whose only stage is the tile; `wrapped` maps the old buffer to a view of the stage."""
-    region = old.parent
-    assert region is not None
-    t = buffer_type(old.result.type)
-    region_of_stage = Region()
-    build = Builder(region_of_stage, old.loc)
-    staged_type = TileType(t.dtype, (1, *t.shape))
-    empty = build.insert(TileEmpty([], [staged_type], {"type": staged_type})).result
-    ring = build.insert(BufNew([empty], [BufType(t.dtype, staged_type.shape, "shared")], old.attrs))
-    ring.result.name = old.result.name
+def _is_at_constant(access: ElementAccess) -> bool:
+    return all(isinstance(i.owner, ConstantLike) for i in access.indices)
+
+
+def _select_stage(access: ElementAccess, ring: Value) -> None:
+    """Let an access of an element be one of a stage that a view selects by the first index."""
+    build = Builder(Region(), access.loc)
+    first, *others = access.indices
     zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
-    rank = len(t.shape)
-    attrs = {"shape": t.shape, "dims": tuple(range(1, 1 + rank)), "steps": (1,) * rank}
-    view = build.insert(BufView([ring.result, *[zero] * (1 + rank)], [t], attrs)).result
-    view.name = old.result.name
-    wrapped[old.result] = view
-    for op in region_of_stage.ops:
-        op.parent = region
-    at = region.ops.index(old)
-    region.ops[at : at + 1] = region_of_stage.ops
+    access.target = _view_of_stage(build, ring, first, zero)
+    access.indices = others or [zero]
+    insert_before(access, build.region.ops)
+
+
+def _view_of_stage(build: Builder, ring: Value, stage: Value, zero: Value) -> Value:
+    t = buffer_type(ring.type)
+    rank = len(t.shape) - 1
+    attrs = {"shape": t.shape[1:], "dims": tuple(range(1, 1 + rank)), "steps": (1,) * rank}
+    stage_type = BufType(t.dtype, t.shape[1:], t.storage)
+    return build.insert(BufView([ring, stage, *[zero] * rank], [stage_type], attrs)).result
+
+
+def _reshaped(old: BufNew, shape: tuple[int, ...], wrapped: dict[Value, Value]) -> BufNew:
+    """Replace a new buffer by one of another shape; `wrapped` maps the old buffer to a view of the first stage."""
+    t, region = buffer_type(old.result.type), old.parent
+    assert region is not None
+    build = Builder(Region(), old.loc)
+    new_type = TileType(t.dtype, shape)
+    empty = build.insert(TileEmpty([], [new_type], {"type": new_type})).result
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, shape, "shared")], old.attrs))
+    ring.result.name = old.result.name
+    if shape[0] == 1:
+        zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
+        wrapped[old.result] = _view_of_stage(build, ring.result, zero, zero)
+        wrapped[old.result].name = old.result.name
+    insert_before(old, build.region.ops)
+    region.ops.remove(old)
     return ring
 
 

@@ -133,12 +133,30 @@ COUNTDOWN = (
     )
 )
 """The readers count the slots that are left until the first one follows."""
-RIGHT = {"slots": SLOTS, "pipe": PIPE, "relay": RELAY, "countdown": COUNTDOWN}
+PUT = "            slots[k % S] = tg.tile_full(shape=4, value=t, dtype=int)\n"
+VECTOR = (
+    SLOTS.replace("shape=(S, 4)", "shape=S")
+    .replace(PUT, "            slots[k % S] = t\n")
+    .replace("slots[k % S][0]", "slots[k % S]")
+    .replace("slots[k % S][1]", "slots[k % S]")
+)
+"""Each slot is an element of a vector."""
+ELEMENTS = SLOTS.replace(
+    PUT, "            slots[k % S, 0] = t // 4\n            slots[k % S, 1] = t\n"
+).replace("slots[k % S][0]", "slots[k % S][1]")
+"""Each slot has two numbers."""
+RIGHT = {
+    "slots": SLOTS,
+    "pipe": PIPE,
+    "relay": RELAY,
+    "countdown": COUNTDOWN,
+    "vector": VECTOR,
+    "elements": ELEMENTS,
+}
 TAKE = "            t = slots[k % S][0]\n"
 FREE = "            tg.mbarrier_arrive(free, k % S)\n"
 FULL = "            tg.mbarrier_arrive(full, k % S)\n"
 WAIT = "            tg.mbarrier_wait(full, k % S, k // S)\n"
-PUT = "            slots[k % S] = tg.tile_full(shape=4, value=t, dtype=int)\n"
 ATOMIC = "tg.tile_atomic_add(count, tg.tile_ones(shape=1, dtype=int))[0]"
 WRONG = {
     "a number is read after the release of its slot": ("slots", TAKE + FREE, FREE + TAKE),
@@ -173,6 +191,35 @@ WRONG = {
         "mbarrier(4, stages=S)",
         TAKE + FREE,
         TAKE,
+    ),
+    "the other element is read": ("elements", "u = slots[k % S][1]", "u = slots[k % S][0]"),
+    "an element that nobody stored is read": ("elements", "u = slots[k % S][1]", "u = slots[k % S][2]"),
+    "an element is stored twice": (
+        "elements",
+        "slots[k % S, 1] = t\n",
+        "slots[k % S, 1] = t\n            slots[k % S, 1] = t + 1\n",
+    ),
+    "an element that no constant selects is stored, too": (
+        "elements",
+        "slots[k % S, 1] = t\n",
+        "slots[k % S, 1] = t\n            slots[k % S, t % 4] = 0\n",
+    ),
+    "lanes store different numbers": ("elements", "slots[k % S, 1] = t\n", "slots[k % S, 1] = t + tg.group_lane()\n"),
+    "some lanes store the element": (
+        "vector",
+        "            slots[k % S] = t\n",
+        "            if tg.group_lane() > t:\n                slots[k % S] = t\n",
+    ),
+    "an element of another slot is stored": ("vector", "slots[k % S] = t", "slots[(k + 1) % S] = t"),
+    "an element is read after the release of its slot": (
+        "vector",
+        "            t = slots[k % S]\n            tg.mbarrier_arrive(free, k % S)\n",
+        "            tg.mbarrier_arrive(free, k % S)\n            t = slots[k % S]\n",
+    ),
+    "an element is stored to before its slot is free": (
+        "vector",
+        "            tg.mbarrier_wait(free, k % S, k // S + 1)\n            slots[k % S] = t\n",
+        "            slots[k % S] = t\n            tg.mbarrier_wait(free, k % S, k // S + 1)\n",
     ),
     "a reader leaves on another condition": ("slots", "if u >= n", "if u > n"),
     "a reader leaves on another number": ("slots", "if u >= n", "if u + 1 >= n"),

@@ -275,20 +275,23 @@ class Accesses(Values):
         return self.state.known.holds(eq(a - b)) is False
 
     def _update_contents(self, role: Role, e: E.MemoryAccess, at: E.Bytes, is_certain: bool) -> None:
-        """Update the known contents of stages after a store of one number to a stage, or the value of a loaded
-        element."""
+        """Update the known contents of stages after a store of one number to a stage or to an element, or the value of
+        a loaded element."""
         n, item = self._slot_of(role, at, e.write)
         if e.write:
-            stages = self.program.rings[e.at.buffer].stages
+            stages, element = self.program.rings[e.at.buffer].stages, e.element
+            is_known = is_certain and e.number is not None
             self.state.contents = [
-                (m, other, x)
-                for m, other, x in self.state.contents
-                if m != n or ((other - item).value or 0) % stages
+                (m, other, k, x)
+                for m, other, k, x in self.state.contents
+                if m != n
+                or ((other - item).value or 0) % stages
+                or (is_known and k != element and -1 not in (k, element))
             ]
             stored = self.value(e.number) if is_certain and e.number is not None else None
             if stored is not None:
-                self.state.contents.append((n, item, stored))
+                self.state.contents.append((n, item, element, stored))
         elif is_certain and e.number is not None and not self.program.uniformity.varying(e.number):
-            for m, other, stored in self.state.contents:
-                if m == n and self.state.known.equal(other, item):
+            for m, other, element, stored in self.state.contents:
+                if m == n and element in (-1, e.element) and self.state.known.equal(other, item):
                     role.frames[-1].values[e.number] = stored

@@ -165,7 +165,7 @@ class Forms(Labels):
         for r in range(len(state.roles)) if moving else ():
             if r not in group and self.machine.frame(state, r).at < 0:
                 self._counts_of_other_roles(state, r, out)
-        for k, (n, _, _) in enumerate(self._unread_contents(state)):
+        for k, (n, *_) in enumerate(self._unread_contents(state)):
             handovers = self.program.rings[self.program.values[n]].handovers
             ghosts = [
                 ("arrived", row.releaser[0], row.barrier)

@@ -164,14 +164,14 @@ class Labels:
             ):
                 for k, in_flight in enumerate(reversed(rows)):
                     out |= {(kind, r, k, j): x for j, (_, x) in enumerate(in_flight) if isinstance(x, Sum)}
-        for k, (n, item, x) in enumerate(self._unread_contents(state)):
+        for k, (n, item, _, x) in enumerate(self._unread_contents(state)):
             out |= {("content", n, k, "item"): item, ("content", n, k, "number"): x}
         return out
 
-    def _unread_contents(self, state: State) -> list[tuple[int, Sum, Any]]:
+    def _unread_contents(self, state: State) -> list[tuple[int, Sum, int, Any]]:
         """The known contents of stages for which some role has not waited yet."""
-        out: list[tuple[int, Sum, Any]] = []
-        for n, item, x in state.contents:
+        out: list[tuple[int, Sum, int, Any]] = []
+        for n, item, element, x in state.contents:
             for row in self.program.rings[self.program.values[n]].handovers:
                 r, shift = row.acquirer[0], self.machine.item_shift(self.program.values[n], row)
                 shift += self.machine.delay(row)
@@ -181,7 +181,7 @@ class Labels:
                 if row.acquirer not in self.program.writers[n] and not state.known.nonnegative(
                     row.last_of(last, shift) - item
                 ):
-                    out.append((n, item, x))
+                    out.append((n, item, element, x))
                     break
         return out
 
@@ -491,10 +491,12 @@ class Labels:
         widened = entry.copy()
         widened.outer = {}
         matched = [
-            (n, terms.get(("content", n, k, "item")), terms.get(("content", n, k, "number")))
-            for k, (n, _, _) in enumerate(self._unread_contents(entry))
+            (n, terms.get(("content", n, k, "item")), element, terms.get(("content", n, k, "number")))
+            for k, (n, _, element, _) in enumerate(self._unread_contents(entry))
         ]
-        widened.contents = [(n, item, x) for n, item, x in matched if item is not None and x is not None]
+        widened.contents = [
+            (n, item, element, x) for n, item, element, x in matched if item is not None and x is not None
+        ]
         for r, (role, other) in enumerate(zip(widened.roles, later.roles, strict=True)):
             for depth, frame in enumerate(role.frames):
                 frame.derived = {}

@@ -23,7 +23,10 @@ def record(program: Program, label: Label) -> dict[str, Any]:
         return {
             "symbols": len(label.symbols),
             "facts": [encoded(c, bound) for c in label.facts.values()],
-            "contents": [[n, encoded(item, bound), encoded(x, bound)] for n, item, x in label.state.contents],
+            "contents": [
+                [n, encoded(item, bound), element, encoded(x, bound)]
+                for n, item, element, x in label.state.contents
+            ],
             "roles": [row(program, role, bound) for role in label.state.roles],
         }
     except KeyError as e:

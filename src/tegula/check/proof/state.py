@@ -121,13 +121,13 @@ class Role:
 @dataclass(slots=True)
 class State:
     """All roles on a path. `bound`: the symbols of the label at which the path begins, then the symbols for arbitrary
-    results of ops; `contents`: the known contents of stages: a ring, an item, and the number that every element of the
-    item's stage has."""
+    results of ops; `contents`: the known contents of stages: a ring, an item, an element of the item's stage (-1 for
+    every element), and its number."""
 
     roles: list[Role]
     known: Known
     bound: list[Atom] = field(default_factory=list[Atom])
-    contents: list[tuple[int, Sum, Any]] = field(default_factory=list[tuple[int, Sum, Any]])
+    contents: list[tuple[int, Sum, int, Any]] = field(default_factory=list[tuple[int, Sum, int, Any]])
     outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
     """The values defined outside of roles, which are equal in all roles."""
 
@@ -165,7 +165,7 @@ class State:
             ]
             role.bulk_groups = [_normalised_keys(in_flight, normalised) for in_flight in role.bulk_groups]
             role.uncommitted_reads = _normalised_keys(role.uncommitted_reads, normalised)
-        self.contents = [(n, normalised(item), normalised(x)) for n, item, x in self.contents]
+        self.contents = [(n, normalised(item), e, normalised(x)) for n, item, e, x in self.contents]
 
 
 def _normalised_keys(frames: list[SlotKey], normalised: Any) -> list[SlotKey]:

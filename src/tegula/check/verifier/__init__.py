@@ -254,11 +254,11 @@ class Verifier(Obligations):
                 self.state.facts.decide(self.read(c, bound)) is True,
                 "a fact that a label assumes does not follow where the label is reached",
             )
-        for n, item, x in self._contents(label, bound):
+        for n, item, element, x in self._contents(label, bound):
             numbers = (
                 y
-                for m, other_item, y in self.state.contents
-                if m == n and self.state.facts.equal(item, other_item)
+                for m, other_item, other, y in self.state.contents
+                if m == n and other in (-1, element) and self.state.facts.equal(item, other_item)
             )
             self.require(
                 any(self._are_equal(y, x) for y in numbers), "the contents of a stage differ from the label"
@@ -267,8 +267,9 @@ class Verifier(Obligations):
             self.role = r
             self._check_role(role, self._role(row, bound))
 
-    def _contents(self, label: Mapping[str, Any], bound: Sequence[Any]) -> list[tuple[int, Any, Any]]:
-        return [(n, self.read(item, bound), self.read(x, bound)) for n, item, x in label["contents"]]
+    def _contents(self, label: Mapping[str, Any], bound: Sequence[Any]) -> list[tuple[int, Any, int, Any]]:
+        read = self.read
+        return [(n, read(item, bound), element, read(x, bound)) for n, item, element, x in label["contents"]]
 
     def _are_equal(self, x: Any, y: Any) -> bool:
         """Whether two numbers, or two conditions, are known to be equal; of conditions, the numbers 1 and 0 that they

@@ -238,7 +238,7 @@ class Obligations(Walk):
                     self.require(
                         at != n or self.nonnegative(margin), "a matmul or bulk store may still read the stage"
                     )
-        self._forget_contents(ring, (n, item))
+        self._forget_contents(ring, (n, item), -1)
         role.pending_loads[n] = (*role.pending_loads.get(n, ()), (b, e.to.start, e.to.end, e.to.stage))
         self.require(
             b not in role.outstanding_bytes or role.outstanding_bytes[b][0] == c,
@@ -387,24 +387,26 @@ class Obligations(Walk):
                 role.unfenced.add((m, slot if isinstance(slot, int) else -1))
 
     def _update_contents(self, e: E.MemoryAccess, ring: Ring, at: Key) -> None:
-        """Update the known contents of stages: a role that acquires an item reads the number that was stored to all
-        elements of its stage."""
+        """Update the known contents of stages: a role that acquires an item reads the number that was stored to an
+        element, or to all elements, of its stage."""
         if e.write:
-            self._forget_contents(ring, at)
             stored = self.value(e.number) if e.number is not None else None
+            self._forget_contents(ring, at, -1 if e.number is None else e.element)
             if stored is not None:
-                self.state.contents.append((*at, stored))
+                self.state.contents.append((*at, e.element, stored))
         elif e.number is not None and not self.layout.uniformity.varying(e.number):
-            for n, item, stored in self.state.contents:
-                if n == at[0] and self.state.facts.equal(item, at[1]):
+            for n, item, element, stored in self.state.contents:
+                if n == at[0] and element in (-1, e.element) and self.state.facts.equal(item, at[1]):
                     self.state.roles[self.role].frames[-1].env[e.number] = stored
 
-    def _forget_contents(self, ring: Ring, at: Key) -> None:
-        """Forget the known contents of the stage of an item."""
+    def _forget_contents(self, ring: Ring, at: Key, element: int) -> None:
+        """Forget the known contents of an element, or of all elements (-1), of the stage of an item."""
         self.state.contents = [
-            (n, item, x)
-            for n, item, x in self.state.contents
-            if n != at[0] or (constant(plus(item, at[1], -1)) or 0) % ring.stages
+            (n, item, other, x)
+            for n, item, other, x in self.state.contents
+            if n != at[0]
+            or (constant(plus(item, at[1], -1)) or 0) % ring.stages
+            or (-1 not in (other, element) and other != element)
         ]
 
     def slots_differ(self, slot: Any, other: Any) -> bool:

@@ -117,8 +117,9 @@ class State:
     facts: Facts
     bound: list[Poly] = field(default_factory=list[Poly])
     """The symbols of the label at which the path begins, then the symbols for arbitrary results of ops."""
-    contents: list[tuple[int, Poly, Any]] = field(default_factory=list[tuple[int, Poly, Any]])
-    """Known contents of stages: a ring, an item, and the number that every element of the item's stage has."""
+    contents: list[tuple[int, Poly, int, Any]] = field(default_factory=list[tuple[int, Poly, int, Any]])
+    """Known contents of stages: a ring, an item, an element (-1 for every element), and the number that it has in the
+    item's stage."""
     steps: int = 0
     outer: dict[Value, Any] = field(default_factory=dict[Value, Any])
     """The values defined outside of roles, which are equal in all roles."""
