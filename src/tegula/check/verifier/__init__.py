@@ -28,7 +28,7 @@ from tegula.check.verifier.arithmetic import (
 from tegula.check.verifier.layout import Rejected
 from tegula.check.verifier.obligations import Obligations
 from tegula.check.verifier.walk import Frame, Key, Role, State
-from tegula.ir import Kernel
+from tegula.ir import Kernel, Region, Value
 from tegula.ops.control import If, Yield
 from tegula.types import DTYPES
 
@@ -303,6 +303,12 @@ class Verifier(Obligations):
             not role.outstanding_bytes and not role.pending_loads,
             "bytes are outstanding where a label is reached",
         )
+        regions = {f.region for f in role.frames}
+
+        def in_scope(v: Value) -> bool:
+            """Whether no region that the role has left defines a value, so that ops may use it."""
+            return (v.owner if isinstance(v.owner, Region) else v.owner and v.owner.parent) in regions
+
         excess = len(label_role.pending_matmuls) - len(role.pending_matmuls)
         self.require(
             excess >= 0 and len(label_role.bulk_groups) >= len(role.bulk_groups),
@@ -315,10 +321,9 @@ class Verifier(Obligations):
                 operand is label_operand and self._equal_keys(keys, label_keys),
                 "the matmul in flight differs from the label",
             )
-            for v, k in role.in_flight.items():
+            for v in (v for v, k in role.in_flight.items() if k == n and in_scope(v)):
                 self.require(
-                    k != n or label_role.in_flight.get(v) == m,
-                    "the label lacks a tile that a matmul in flight writes",
+                    label_role.in_flight.get(v) == m, "the label lacks a tile that a matmul in flight writes"
                 )
         label_groups = label_role.bulk_groups[len(label_role.bulk_groups) - len(role.bulk_groups) :]
         pairs = [*zip(role.bulk_groups, label_groups, strict=True)]
