@@ -495,7 +495,6 @@ MIN_TWO_STAGES = {
 """The shapes that are correct only with at least two stages."""
 UNPROVED = {
     "stored in place, copied out",
-    "a ring of three roles",
     "ping-pong of matmuls",
 }
 """The correct shapes that the checker does not prove."""
