@@ -198,8 +198,6 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
     (79, 128, 36 << 10, []),  # 6 blocks fit into registers, and into shared memory
     (79, 128, 24 << 10, [8]),
     (26, 256, 0, []),  # 8 blocks fit already
-    (64, 128, 0, []),  # 8 blocks have 32 warps
-    (65, 128, 0, [9]),  # 9 blocks leave 56 registers
 ])  # fmt: skip
 def test_more_blocks_are_tried_once_and_only_with_enough_registers(
     registers: int, threads: int, shared_bytes: int, blocks: list[int], tmp_path: Path
@@ -256,6 +254,21 @@ def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
     assert (cubin.registers, cubin.spill_bytes) == (96, 0)
     cubin = compile_for_occupancy(".maxntid 32, 8\n", "sm_90a", 256, configured=ptxas)
     assert (cubin.registers, cubin.spill_bytes) == (108, 0)
+
+
+@pytest.mark.parametrize(("max_threads", "expected"), [("32, 4", 40), ("128", 32)])
+def test_separate_blocks_with_enough_warps_are_assembled_once(
+    max_threads: str, expected: int, tmp_path: Path
+) -> None:
+    """12 CTAs of 4 warps are resident with 40 registers a thread, 16 with 32."""
+    ptxas = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers=40\n'
+        'grep -Eq "maxnreg|minnctapersm" "$3" && registers=32\n'
+        'echo "Used $registers registers" >&2',
+    )
+    cubin = compile_for_occupancy(f".maxntid {max_threads}\n", "sm_90a", 128, configured=ptxas)
+    assert cubin.registers == expected
 
 
 @pytest.mark.parametrize(("max_threads", "expected"), [("32, 2", (176, 0)), ("64", (168, 16))])

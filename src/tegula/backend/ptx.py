@@ -36,7 +36,8 @@ SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 MIN_GAIN = 1.25
 """The minimum factor by which the number of resident CTAs grows with fewer registers."""
 ENOUGH_WARPS = 32
-"""The number of resident warps with which a kernel is not assembled for more, because it gains about 1 %."""
+"""The number of resident warps with which a kernel whose warps run separate blocks is not assembled for more, because
+it gains about 1 %."""
 LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
 """The minimum parts of the registers that ptxas chooses without a limit: below `LIKELY_FRACTION` more than one further
 CTA is not tried, below `POSSIBLE_FRACTION` none is, because all such kernels spill."""
@@ -132,9 +133,9 @@ def fill_multiprocessor(
 
 def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_blocks: int) -> int:
     """The maximum number of resident CTAs, at least `MIN_GAIN` times as many, for which a kernel is likely not to
-    spill; `resident` if no number is, or if these CTAs have ENOUGH_WARPS. `registers`: the registers of a thread with
-    `resident` CTAs."""
-    if resident * _warps(threads) >= ENOUGH_WARPS:
+    spill; `resident` if no number is, or if these CTAs have ENOUGH_WARPS that run separate blocks. `registers`: the
+    registers of a thread with `resident` CTAs."""
+    if resident * _warps(threads) >= ENOUGH_WARPS and _holds_blocks_of_one_warp(ptx):
         return resident
     limits = {
         blocks: _registers(blocks, threads)

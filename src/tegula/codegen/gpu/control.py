@@ -19,7 +19,7 @@ from tegula.types import TileType, components, scalar_of
 MAX_UNROLLED_TRIPS, MAX_UNROLLED_LINES = 16, 1536
 """The maximum trip count of a loop that LLVM may unroll, and the maximum number of lines of its unrolled text: longer
 code compiles slowly and does not fit the instruction cache. Loops around other loops are not unrolled, because most of
-their time is in the inner loops."""
+their time is in the inner loops, except in roles, where the stages of pipes become constants."""
 
 Body = Callable[[Region], None]
 
@@ -246,7 +246,7 @@ def _for(s: GpuState, op: For, body: Body) -> None:
         not op.rolled
         and trip_count <= MAX_UNROLLED_TRIPS
         and trip_count * lines <= MAX_UNROLLED_LINES
-        and (trip_count == 1 or not any(isinstance(o, LoopLike) for o in region.walk()))
+        and (trip_count == 1 or s.group.number or not any(isinstance(o, LoopLike) for o in region.walk()))
     )
     if may_unroll and trip_count:
         s.repeated += (trip_count - 1) * lines
