@@ -279,7 +279,7 @@ def _number(op: Op) -> tuple[Value | None, int]:
     """What an op stores to all of a stage or to one element, or loads from a stage, and the element."""
     if isinstance(op, BufRead):
         return op.result, -1
-    if isinstance(op, BufGet | BufSet):
+    if isinstance(op, (BufGet, BufSet)):
         element, size = _element(op)
         number = op.result if isinstance(op, BufGet) else op.value if element >= 0 else None
         return number, element if size > 1 else -1
@@ -314,7 +314,7 @@ def source_of_elements(op: Op) -> Value | None:
     such operand."""
     if isinstance(op, TileFull):
         return op.value
-    return op.tile if isinstance(op, TileExtract | ReshapeLike) else None
+    return op.tile if isinstance(op, (TileExtract, ReshapeLike)) else None
 
 
 # Barriers ------------------------------------------------------------------------------------------------------------

@@ -48,8 +48,10 @@ class Obligations(Walk):
         """Whether the facts imply that a polynomial is at least 0."""
         facts = self.state.facts
         p = self.atoms.substitute(p, facts.substitution) if facts.substitution else p
+        if facts.at_least(p):
+            return True
         chooses = any(self.atoms.keys[a][0] == "ite" for m, _ in p for a in m)
-        return facts.at_least(p) or (chooses and facts.decide(at_least(p)) is True)
+        return chooses and facts.decide(at_least(p)) is True
 
     def wait(self, e: E.Wait) -> None:
         """A wait for an mbarrier: its stage and parity belong to the role's next item (O1), and the wait ends (O3);
