@@ -79,6 +79,8 @@ class StructType(Compound):
             for other structs.
         spans: for a query that finds ranges of results, the names of the functions that find the next range, `item` to
             `end`, and that return a result of the range; "" for other structs.
+        tested: whether the second of these functions tests a result, and returns a negative number for none; loops over
+            ranges are then for CPUs only.
         general: a struct with the same fields, to which values of several such structs are converted where control flow
             joins, and as arguments of functions with parameters of that type.
     Raises:
@@ -94,10 +96,11 @@ class StructType(Compound):
         doc: str | None = None,
         advance: str = "",
         spans: tuple[str, str] = ("", ""),
+        tested: bool = False,
         general: StructType | None = None,
     ) -> None:
         self.name = self.__name__ = name
-        self.advance, self.spans, self.general = advance, spans, general
+        self.advance, self.spans, self.tested, self.general = advance, spans, tested, general
         self.__qualname__ = qualname or name
         self.__module__ = module
         self.__doc__ = doc

@@ -337,6 +337,64 @@ def add_results(query: tg.BvhQuery, out: tg.array1d[int], amount: int):
 
 
 @tg.kernel
+def list_results(bvh: tg.Bvh, low: tg.vec3, high: tg.vec3, out: tg.array2d[int]):
+    t = tg.tid()
+    n, item = 0, 0
+    query = tg.bvh_query_aabb(bvh, low, high)
+    if t == 0:
+        for result in query:
+            out[t, n] = result
+            n += 1
+    elif t == 1:
+        while tg.bvh_query_next(query, item):
+            out[t, n] = item
+            n += 1
+    else:
+        for _ in range(t):
+            if tg.bvh_query_next(query, item):
+                out[t, n] = item
+                n += 1
+        for result in query:
+            if n % 2 == 0:
+                out[t, n] = result
+                n += 1
+                continue
+            out[t, n] = result
+            n += 1
+
+
+def results_in_order(bvh: tg.Bvh, low: np.ndarray, high: np.ndarray, node: int = 1) -> list[int]:
+    """The items that overlap a box, depth first, with the children of each node in the order of their slots."""
+    words, items = bvh.node_words.numpy().reshape(-1, 64)[node], bvh._items.numpy()
+    bounds, counts = words[:48].view(np.float32).reshape(2, 3, 8), words[56:58].view(np.uint8).tolist()
+    results: list[int] = []
+    for slot, child in enumerate(words[48:56].tolist()):
+        if (bounds[0, :, slot] <= high).all() and (bounds[1, :, slot] >= low).all():
+            if child > 0:
+                results += results_in_order(bvh, low, high, child)
+            for box in items[-1 - child : -1 - child + counts[slot]] if child < 0 else ():
+                if (box[:3] <= high).all() and (box[3:6] >= low).all():
+                    results.append(int(box[6:7].view(np.int32)[0]))
+    return results
+
+
+def test_results_of_boxes_are_in_the_order_of_the_hierarchy() -> None:
+    low, high = boxes(300)
+    query_low, query_high = np.float32([1, 1, 1]), np.float32([3, 4, 5])
+    for leaf in (1, 2, 5):
+        bvh = bvh_of(low, high, leaf_size=leaf)
+        expected = results_in_order(bvh, query_low, query_high)
+        assert (
+            sorted(expected)
+            == np.flatnonzero(overlapping(low, high, query_low[None], query_high[None])).tolist()
+        )
+        out = tg.full((5, 300), -1, dtype=int)
+        tg.launch(list_results, 5, [bvh, tg.vec3(*query_low), tg.vec3(*query_high), out])
+        for row in out.numpy():
+            np.testing.assert_array_equal(row[row >= 0], expected)
+
+
+@tg.kernel
 def query_of_varying_kind(
     id: tg.uint64, kinds: tg.array1d[int], low: tg.vec3, high: tg.vec3, out: tg.array2d[int]
 ):

@@ -16,6 +16,9 @@ CHANGED = "bound_by_expressions"
 UPDATED = "updated_by_calls"
 """The attribute of a statement with the names of the variables whose elements functions that are called in it may
 assign."""
+CHANGED_QUERY = "%changed query"
+"""The beginning of the name of a query that the body of a loop over its results changes; the next iteration reads the
+query."""
 _NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -80,7 +83,7 @@ class Flow:
 
     def live_after(self, name: str, node: ast.AST) -> bool:
         """Whether the value that a name has after a statement may be read later."""
-        if name in self.read_by_nested:
+        if name in self.read_by_nested or name.startswith(CHANGED_QUERY):
             return True
         if node in self.liveness.after:
             return name in self.liveness.after[node]

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from tegula.lang.flow import CHANGED
 
 
-def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.While:
+def while_next(names: Sequence[str], node: ast.For, in_ranges: bool, tested: bool) -> ast.While:
     """The loop `for target in query: body` as a `while` loop. `names`: the names of the function that finds the next
     result, or of the functions that find the next range and a result in the range; then the names of `range`, of the
-    query and of a number."""
-    *functions, counting, query, item = names
+    query and of two numbers. `tested`: whether negative results of the range are left out."""
+    *functions, counting, query, item, result = names
     arguments = [_read(query)] if in_ranges else [_read(query), _read(item)]
     exit_at_end = ast.If(
         ast.UnaryOp(ast.Not(), ast.Call(_read(functions[0]), [*arguments], [])), [ast.Break()], []
@@ -22,9 +22,20 @@ def while_next(names: Sequence[str], node: ast.For, in_ranges: bool) -> ast.Whil
     body: list[ast.stmt]
     if in_ranges:
         limits: list[ast.expr] = [ast.Attribute(_read(query), field, ast.Load()) for field in ("item", "end")]
-        assignment = ast.Assign([node.target], ast.Call(_read(functions[1]), [_read(query), _read(item)], []))
+        result_call = ast.Call(_read(functions[1]), [_read(query), _read(item)], [])
         range_call = ast.Call(_read(counting), limits, [])
-        body = [ast.For(ast.Name(item, ast.Store()), range_call, [assignment, *node.body], [])]
+        statements: list[ast.stmt]
+        if tested:
+            assignment = ast.Assign([node.target], _read(result))
+            is_result = ast.Compare(_read(result), [ast.GtE()], [ast.Constant(0)])
+            test = ast.If(is_result, [assignment, *node.body], [])
+            first = ast.Assign([ast.Name(result, ast.Store())], result_call)
+            setattr(first, CHANGED, (query,))
+            statements = [first, test]
+        else:
+            assignment = ast.Assign([node.target], result_call)
+            statements = [assignment, *node.body]
+        body = [ast.For(ast.Name(item, ast.Store()), range_call, statements, [])]
         new: list[ast.stmt] = [exit_at_end, assignment, *body]
     else:
         assignment = ast.Assign([node.target], _read(item))

@@ -16,7 +16,7 @@ from tegula.lang.bounds import ITERATORS, RANGE_FUNCTIONS, Bounds, counted, join
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
-from tegula.lang.flow import bindings
+from tegula.lang.flow import CHANGED_QUERY, bindings
 from tegula.lang.in_out import move_test_into_body, reject_updates
 from tegula.lang.iteration import leaves_loop, while_next
 from tegula.lang.joins import conflict, is_object, same_static
@@ -143,15 +143,16 @@ class Loops(Branches):
         """Trace a loop over the results of a query as a `while` loop that advances to the next result; for a query of
         ranges, as a loop over ranges with an inner loop over the results of each, unless the body leaves the loop."""
         position = f"{node.lineno}:{node.col_offset}"
-        span, at = query.struct.spans
-        in_ranges = span != "" and not leaves_loop(node.body)
+        (span, at), tested = query.struct.spans, query.struct.tested
+        in_ranges = span != "" and not leaves_loop(node.body) and (not tested or self.builder.on_gpu is False)
+        query_name = CHANGED_QUERY if in_ranges and tested else "%query"
         functions = (span, at) if in_ranges else (query.struct.advance, "")
         hidden: dict[str, Any] = {
             f"%{k} {position}": self.library[name] for k, name in enumerate(functions) if name
         }
-        hidden |= {f"%range {position}": Builtin("range"), f"%query {position}": query}
-        hidden[f"%item {position}"] = self.builder.const(0, int32)
-        loop = while_next([*hidden], node, in_ranges)
+        hidden |= {f"%range {position}": Builtin("range"), f"{query_name} {position}": query}
+        hidden |= {f"%{name} {position}": self.builder.const(0, int32) for name in ("item", "result")}
+        loop = while_next([*hidden], node, in_ranges, tested)
         self.frame.names.update(hidden)
         self.trace_while(loop)
         for name in hidden:

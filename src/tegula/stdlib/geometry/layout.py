@@ -9,7 +9,7 @@ its face and its group."""
 from __future__ import annotations
 
 from tegula.structs import StructType
-from tegula.types import VecType, float32, int32, uint64
+from tegula.types import VecType, float32, int32, uint8, uint32, uint64
 
 WIDTH = 8
 """The number of children of a node."""
@@ -48,6 +48,7 @@ MAX_ITEMS = 255
 VEC3 = VecType(3, float32)
 VEC8 = VecType(WIDTH, float32)
 EIGHT_INTS = VecType(WIDTH, int32)
+EIGHT_BYTES = VecType(WIDTH, uint8)
 
 TREE_FIELDS = {"nodes": uint64, "items": uint64, "groups": uint64, "group_count": int32}
 TREE = StructType("Bvh", {**TREE_FIELDS, "id": uint64}, __name__, "TREE")
@@ -89,6 +90,9 @@ _QUERY = {
     "node": int32,
     "item": int32,
     "end": int32,
+    "at": int32,
+    "leaf_node": int32,
+    "candidates": uint32,
     "path0": uint64,
     "path1": uint64,
     "path2": uint64,
@@ -97,7 +101,9 @@ _QUERY = {
 _DOC = "The state of a query of a hierarchy or a mesh."
 NEXT = "_next_item"
 BVH_QUERY = StructType("BvhQuery", _QUERY, __name__, "BVH_QUERY", _DOC, NEXT)
-AABB_QUERY = StructType("BvhQuery", _QUERY, __name__, "AABB_QUERY", _DOC, NEXT, general=BVH_QUERY)
+AABB_QUERY = StructType(
+    "BvhQuery", _QUERY, __name__, "AABB_QUERY", _DOC, NEXT, ("_next_leaf", "_result_at"), True, BVH_QUERY
+)
 RAY_QUERY = StructType("BvhQuery", _QUERY, __name__, "RAY_QUERY", _DOC, NEXT, general=BVH_QUERY)
 SPHERE_QUERY = StructType("BvhQuery", _QUERY, __name__, "SPHERE_QUERY", _DOC, NEXT, general=BVH_QUERY)
 TILED_QUERY = StructType("BvhQueryTiled", _QUERY, __name__, "TILED_QUERY", "The state of a query of a block.")

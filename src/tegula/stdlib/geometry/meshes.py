@@ -308,7 +308,7 @@ def _is_result(query):
     if query.kind == SPHERE and query.triangles != tg.uint64(0):
         mesh = MESH()
         mesh.triangles = query.triangles
-        first, second, third = tg._triangle(mesh, query.item - 1)
+        first, second, third = tg._triangle(mesh, tg._position(query))
         d = tg._closest_of_triangle(first - query.first, second - query.first, third - query.first)
         d = d * query.second[0]
         is_result = tg.dot(d, d) <= query.radius * query.radius

@@ -94,7 +94,7 @@ def _sign_by_normals(mesh: MESH, point: VEC3, nearest: NEAREST, epsilon: float32
 def _next_item_position(query: InOut[Any]):
     """The position of the next item of a query."""
     item = tg._advance(query, 0.0)
-    return tg.where(item < 0, -1, query.item - 1)
+    return tg.where(item < 0, -1, tg._position(query))
 
 
 @composite()

@@ -173,6 +173,7 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
         query.path2,
         query.path3,
     )
+    traversal.leaf_node, traversal.candidates = query.leaf_node, query.candidates
     size = tg.block_dim()
     items = tg.tile_full(size, -1, dtype=tg.int32)
     k = 0
@@ -183,6 +184,7 @@ def tile_bvh_query_next(query: InOut[TILED_QUERY]):
         items[k] = item
         k = tg.where(item < 0, size, k + 1)
     query.node, query.item, query.end = traversal.node, traversal.item, traversal.end
+    query.leaf_node, query.candidates = traversal.leaf_node, traversal.candidates
     query.path0, query.path1, query.path2, query.path3 = (
         traversal.path0,
         traversal.path1,

@@ -14,6 +14,7 @@ from tegula.stdlib.geometry.layout import (
     BVH_QUERY,
     CHILDREN,
     COUNTS,
+    EIGHT_BYTES,
     ITEM_BYTES,
     NODE_BYTES,
     PARENT,
@@ -188,36 +189,121 @@ def _advance(query: InOut[Any], limit: float32):
     item = -1
     while item < 0 and query.node > 0:
         if query.item < query.end:
-            box = tg._element_at(query.items + tg.uint64(query.item) * ITEM_BYTES, VEC8)
-            query.item = query.item + 1
-            if tg._hits_item(query, box, limit):
-                item = tg.bitcast(box[6], int32)
+            item = tg._next_candidate(query, limit)
         else:
-            node = query.nodes + tg.uint64(query.node) * NODE_BYTES
-            remaining = tg.uint32(query.path0) & 255
-            if remaining != tg.uint32(0):
-                query.path0 = query.path0 & (query.path0 - 1)
-                slot = tg.uint64(tg.ctz(remaining))
-                child = tg._element_at(node + CHILDREN + slot * 4, int32)
-                if child < 0:
-                    query.item = -1 - child
-                    query.end = query.item + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
-                else:
-                    tg._descend(query, child, limit)
-            elif query.node == query.root:
-                query.node = 0
-            else:
-                query.node = tg._element_at(node + PARENT, int32)
-                tg._ascend(query)
+            tg._visit(query, limit)
     return item
 
 
 @composite()
+def _next_candidate(query: InOut[Any], limit: float32):
+    """The index of the next remaining item if its box intersects the region, else -1."""
+    position = query.item
+    if not tg._on_gpu():
+        if query.candidates != tg.uint32(0):
+            number = tg.ctz(query.candidates)
+            query.candidates = query.candidates & (query.candidates - 1)
+            leaf = (
+                query.nodes + tg.uint64(query.leaf_node) * NODE_BYTES + CHILDREN + tg.uint64(number >> 1) * 4
+            )
+            position = tg.int32(number & 1) - 1 - tg._element_at(leaf, int32)
+        query.at = position
+    query.item = query.item + 1
+    box = tg._element_at(query.items + tg.uint64(position) * ITEM_BYTES, VEC8)
+    index = -1
+    if tg._hits_item(query, box, limit):
+        index = tg.bitcast(box[6], int32)
+    return index
+
+
+@composite()
+def _position(query: Any):
+    """The position of the last item of a query."""
+    position = query.at
+    if tg._on_gpu():
+        position = query.item - 1
+    return position
+
+
+@composite()
+def _result_at(query: InOut[AABB_QUERY], number: int32):
+    """The index of the next remaining item if its box intersects a box, else -1."""
+    return tg._next_candidate(query, 0.0)
+
+
+@composite()
+def _next_leaf(query: InOut[AABB_QUERY]):
+    """Advance to the next leaf, or node with leaves only, whose items may intersect a box, unless items remain. Returns
+    whether there are items."""
+    while query.item >= query.end and query.node > 0:
+        tg._visit(query, 0.0)
+    return query.item < query.end
+
+
+@composite()
+def _visit(query: InOut[Any], limit: float32):
+    """Visit the next remaining child of the current node: enter the leaf or the node. Without one, ascend."""
+    node = query.nodes + tg.uint64(query.node) * NODE_BYTES
+    remaining = tg.uint32(query.path0) & 255
+    if remaining != tg.uint32(0):
+        query.path0 = query.path0 & (query.path0 - 1)
+        slot = tg.uint64(tg.ctz(remaining))
+        child = tg._element_at(node + CHILDREN + slot * 4, int32)
+        if child < 0:
+            query.item = -1 - child
+            query.end = query.item + tg.int32(tg._element_at(node + COUNTS + slot, uint8))
+        else:
+            tg._descend(query, child, limit)
+    elif query.node == query.root:
+        query.node = 0
+    else:
+        query.node = tg._element_at(node + PARENT, int32)
+        tg._ascend(query)
+
+
+@composite()
 def _descend(query: InOut[Any], child: int32, limit: float32):
-    """Descend to a child. The remaining children of the child are the children that the region intersects."""
+    """Descend to a child. The remaining children of the child are the children that the region intersects. On CPUs the
+    items of a child are candidates at once if the region intersects only leaves of at most two items."""
     child_address = query.nodes + tg.uint64(child) * NODE_BYTES
-    tg._prefetch_children(child_address, query.nodes, query.items, tg.uint64(ITEM_BYTES))
-    tg._descend_with_mask(query, child, tg._hit_children(query, child_address, limit))
+    hits = tg._hit_children(query, child_address, limit)
+    if tg._on_gpu():
+        tg._descend_with_mask(query, child, hits)
+    else:
+        tg._prefetch_next_items(query, child)
+        counts = tg._element_at(child_address + COUNTS, EIGHT_BYTES)
+        has_two = tg._bits(tg._each_below(EIGHT_BYTES(1), counts))
+        has_more = tg._bits(tg._each_below(EIGHT_BYTES(2), counts))
+        nodes = hits & ~tg._leaf_bits(child_address)
+        if ((hits & has_more) | nodes) == tg.uint32(0):
+            query.leaf_node = child
+            query.candidates = tg._spread_bits(hits) | (tg._spread_bits(hits & has_two) << 1)
+            query.item, query.end = 0, tg.int32(tg.bit_count(query.candidates))
+        else:
+            tg._prefetch_nodes(query.nodes, child_address, nodes)
+            tg._descend_with_mask(query, child, hits)
+
+
+@composite()
+def _spread_bits(x: uint32):
+    """The lowest eight bits at even positions."""
+    x = (x | (x << 4)) & 0x0F0F
+    x = (x | (x << 2)) & 0x3333
+    return (x | (x << 1)) & 0x5555
+
+
+@composite()
+def _prefetch_next_items(query: Any, child: int32):
+    """Prefetch the items of the leaves of the node that is visited after a child of the current node; of the child if
+    there is none."""
+    remaining = tg.uint32(query.path0) & 255
+    node = query.nodes + tg.uint64(query.node) * NODE_BYTES
+    following = tg._element_at(node + CHILDREN + tg.uint64(tg.ctz(remaining | 256) & 7) * 4, int32)
+    following = tg.where(remaining != tg.uint32(0) and following > 0, following, child)
+    address = query.nodes + tg.uint64(following) * NODE_BYTES
+    for slot in tg.static(range(8)):
+        item = tg.uint64(-1 - tg._element_at(address + CHILDREN + slot * 4, int32))
+        tg._read_soon(query.items + item * ITEM_BYTES)
 
 
 @composite()
