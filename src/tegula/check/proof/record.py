@@ -14,6 +14,7 @@ from tegula.ir import Op
 from tegula.ops import events as E
 
 Lags = dict[tuple[int, int, int], int]
+Offsets = dict[tuple[int, int], int]
 
 
 def record(program: Program, label: Label) -> dict[str, Any]:
@@ -68,27 +69,29 @@ def frame_row(program: Program, frame: Frame, bound: dict[Atom, int]) -> list[An
     return [program.region_number[frame.region], frame.at, env]
 
 
-def chains(program: Program, lags: Lags) -> list[Any]:
+def chains(program: Program, lags: Lags, offsets: Offsets) -> list[Any]:
     """The chains of lags by which the arrivers of a barrier know the progress of its waiters, as rows [barrier, waiter,
     arriver, links]. Pairs of roles for which no chain is found have no row."""
     out: list[Any] = []
     for b, waiters in enumerate(program.waiters):
         for w in sorted(waiters):
             for r in sorted(program.arrivers[b]):
-                links = chain(program, lags, b, w, [(b, r)], 0)
+                links = chain(program, lags, offsets, b, w, [(b, r)], 0)
                 if links is not None:
                     out.append([b, w, r, [list(link) for link in links]])
     return out
 
 
-def require_chains(program: Program, chains: list[Any], lags: Lags) -> None:
+def require_chains(program: Program, chains: list[Any], lags: Lags, offsets: Offsets) -> None:
     """Raise Stuck unless chains order each arrival after the waits for the previous phase."""
     known = {(b, w, r) for b, w, r, _ in chains}
     events = (e for events in program.order for _, e in events)
     named = {program.barrier[e.barrier] for e in events if isinstance(e, E.NamedArrival)}
     for b, waiters in enumerate(program.waiters):
         for r in program.arrivers[b] if waiters else ():
-            proved = [(b, w, r) in known or lags.get((b, r, -1)) == 0 for w in waiters]
+            proved = [
+                (b, w, r) in known or (lags.get((b, r, -1)) == 0 and not offsets.get((b, w))) for w in waiters
+            ]
             v = program.barriers[b]
             if not (any(proved) if b in named else all(proved)):
                 assert isinstance(v.owner, Op)
@@ -115,7 +118,13 @@ def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int,
 
 
 def chain(
-    program: Program, lags: Lags, b: int, w: int, links: list[tuple[int, int]], total: int
+    program: Program,
+    lags: Lags,
+    offsets: Offsets,
+    b: int,
+    w: int,
+    links: list[tuple[int, int]],
+    total: int,
 ) -> list[tuple[int, int]] | None:
     """A chain of (barrier, role) that begins with `links`, ends with role `w`, and whose lags sum to at most the
     length of all stages; None if there is none."""
@@ -125,11 +134,13 @@ def chain(
     if r == w and last is not None and total + last <= length:
         return links
     for (c, q, waited_barrier), lag in lags.items():
-        if (c, q) != (at, r) or waited_barrier < 0 or total + lag > length:
+        # Waits that begin before item 0 need items on the way that exist.
+        limit = 0 if offsets.get((b, w)) else length
+        if (c, q) != (at, r) or waited_barrier < 0 or total + lag > limit:
             continue
         for arriver in sorted(program.arrivers[waited_barrier]):
             if (waited_barrier, arriver) not in links:
-                longer = chain(program, lags, b, w, [*links, (waited_barrier, arriver)], total + lag)
+                longer = chain(program, lags, offsets, b, w, [*links, (waited_barrier, arriver)], total + lag)
                 if longer is not None:
                     return longer
     return None

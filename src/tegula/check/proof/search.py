@@ -100,8 +100,8 @@ class Search(Groups):
             for k, n in self.machine.lags.items()
             if n is not None
         }
-        chains_of_waits = chains(self.program, lags)
-        require_chains(self.program, chains_of_waits, lags)
+        chains_of_waits = chains(self.program, lags, self.machine.offsets)
+        require_chains(self.program, chains_of_waits, lags, self.machine.offsets)
         return {
             "kernel": fingerprint(self.program.kernel),
             "guards": [[guard.kind, self.program.number[guard.value]] for guard in self.guards],

@@ -362,12 +362,13 @@ class Layout(Scheduled):
         totals: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for b, waiters in enumerate(self.waiters):
             for r in self.arrivers[b] if waiters else ():
-                first_items = (
+                arrives_once_per_stage = (-1, 0) in self.lags.get((b, r), ())
+                lags = [
                     (self.stages[b] * self.units.get(b, 1), -1)
-                    if (-1, 0) in self.lags.get((b, r), ())
-                    else None
-                )
-                lags = [first_items or self._chain(b, w, links_of.get((b, w, r))) for w in waiters]
+                    if arrives_once_per_stage and not self.offset.get((b, w))
+                    else self._chain(b, w, links_of.get((b, w, r)))
+                    for w in waiters
+                ]
                 proved = [total is not None for total in lags]
                 if not (any(proved) if self.named[b] else all(proved)):
                     raise Rejected(
@@ -380,7 +381,8 @@ class Layout(Scheduled):
     def _chain(self, b: int, waiter: int, links: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
         """The sum of the lags of a chain of links (barrier, arriver) that proves O4 for a waiter at b, and the barrier
         of the chain's first wait. Each arriver has waited at the barrier of the next link, the last one at b, and the
-        lags sum to at most the length of all stages. None if the chain proves nothing."""
+        lags sum to at most the length of all stages. If the waits begin before item 0, the lags before the last one sum
+        to at most 0, so that the items on the way exist. None if the chain proves nothing."""
         total = 0
         if not links or links[0][0] != b or links[-1][1] != waiter or min(at for at, _ in links) < 0:
             return None
@@ -390,7 +392,9 @@ class Layout(Scheduled):
             if role not in self.arrivers[at] or lag is None:
                 return None
             total += lag
-            if total > self.stages[b] * self.units.get(b, 1):
+            is_last = k + 1 == len(links)
+            length = self.stages[b] * self.units.get(b, 1)
+            if total > (0 if self.offset.get((b, waiter)) and not is_last else length):
                 return None
         return total, links[1][0] if len(links) > 1 else b
 

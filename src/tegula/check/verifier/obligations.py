@@ -78,6 +78,8 @@ class Obligations(Walk):
                 is_ordered = is_ordered and self.nonnegative(plus(number(offset + stages - 1), w, -1))
             self.require(is_ordered and is_for(w), "the stage or the parity does not belong to the item")
         self._check_complete(b, plus(w, number(-offset)))
+        if offset:
+            self._check_precedes_arrivals(b, plus(w, number(-offset)))
         role.waited[b] = plus(w, number(1))
         role.repeatable_waits.add(b)
         if self.layout.warps[self.role] > 1:
@@ -95,6 +97,19 @@ class Obligations(Walk):
             return constant_distance
         past_stage = plus(plus(w, number(-1)), plus(self.rotations.get(b, ()), stage, -1))
         return plus(plus(w, number(stages - 1)), self.atoms.mod(past_stage, stages), -1)
+
+    def _check_precedes_arrivals(self, b: int, item: Poly) -> None:
+        """Check O4 for a wait for an item below 0, which ends until the first phase of its stage is complete, and not
+        afterwards: where the role tells others of its waits, it has not arrived for the item a phase later."""
+        arrived, last = self.state.roles[self.role].arrived, plus(item, number(self.layout.stages[b]))
+        for (at, r), lags in self.layout.lags.items():
+            if r == self.role and b in dict(lags):
+                unit, unit_of_wait = (self.layout.units.get(k, 1) for k in (at, b))
+                margin = plus(plus(number(unit_of_wait - 1), last, unit_of_wait), arrived[at], -unit)
+                self.require(
+                    self.nonnegative(margin) or self.nonnegative(item),
+                    "the first phase of the stage may be complete before the wait for the phase before",
+                )
 
     def _check_complete(self, b: int, item: Poly) -> None:
         """Check O3: all arrivers have arrived for the item, and no bytes of it or of earlier items are outstanding."""
