@@ -60,6 +60,8 @@ class Effect:
     value: Value | None = None
 
 
+TYPES: dict[Type, Type] = {}
+"""One object for each type of a result: the verifier infers the types of ops with identical objects as types once."""
 REGISTRY: dict[str, type[Op]] = {}
 """The classes of ops by NAME."""
 
@@ -153,7 +155,7 @@ class Op:
     ) -> Self:
         """An op with the result types of `infer`; raises TypeRule for operands that do not fit."""
         op = cls(operands, (), attrs, regions, loc)
-        op.results = [Value(t, op) for t in op.infer()]
+        op.results = [Value(TYPES.setdefault(t, t), op) for t in op.infer()]
         return op
 
     @property
