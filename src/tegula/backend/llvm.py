@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from threading import RLock
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -155,14 +156,33 @@ def _prepare_module(ir_text: str, target: CpuTarget, complete: bool) -> Any:
     return module
 
 
+_options = RLock()
+_reduces = True
+
+
+@contextmanager
+def _strength_reduction(is_run: bool) -> Iterator[None]:
+    """A context in which code generation runs loop strength reduction or not: it takes two fifths of the time. LLVM's
+    option is of the process, so that threads generate code one after the other."""
+    global _reduces
+    with _options:
+        if is_run is not _reduces and 17 <= llvm.llvm_version_info[0] <= 22:
+            llvm.set_option("tegula", f"-disable-lsr={str(not is_run).lower()}")
+            _reduces = is_run
+        yield
+
+
 def compile_object(ir_text: str, target: CpuTarget) -> bytes:
     """The position-independent ELF object for LLVM IR text, without undefined symbols.
 
     InternalError, with the line, if LLVM refuses the text, or if the object calls an undefined function."""
-    object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
+    reduces = FEW_PASSES not in ir_text
+    with _strength_reduction(reduces):
+        object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
     missing = undefined_symbols(object_code)
     if missing and NAMES.issuperset(missing):
-        object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=True))
+        with _strength_reduction(reduces):
+            object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=True))
         missing = undefined_symbols(object_code)
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
@@ -171,7 +191,8 @@ def compile_object(ir_text: str, target: CpuTarget) -> bytes:
 
 def assembly(ir_text: str, target: CpuTarget) -> str:
     """The machine code as assembly text."""
-    return _machine(target).emit_assembly(_prepare_module(ir_text, target, complete=False))
+    with _strength_reduction(FEW_PASSES not in ir_text):
+        return _machine(target).emit_assembly(_prepare_module(ir_text, target, complete=False))
 
 
 # PTX -----------------------------------------------------------------------------------------------------------------
@@ -212,7 +233,8 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     if missing:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     _optimise_ptx(module, target)
-    return repair_ptx(fold_frame_addresses(_cuda_machine(target).emit_assembly(module)))
+    with _strength_reduction(True):
+        return repair_ptx(fold_frame_addresses(_cuda_machine(target).emit_assembly(module)))
 
 
 def _ptx_module(ir_text: str, target: CudaTarget) -> Any:

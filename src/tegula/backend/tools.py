@@ -66,7 +66,8 @@ def _digest_of_contents(root: Path, paths: list[str]) -> bytes:
     for path in paths:
         with open(path, "rb", buffering=0) as file:
             data = file.read()
-        digest.update(f"{path[start:]} {len(data)}\n".encode() + data)
+        digest.update(f"{path[start:]} {len(data)}\n".encode())
+        digest.update(data)
     return digest.digest()
 
 

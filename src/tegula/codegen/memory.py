@@ -14,6 +14,7 @@ class MemoryEmitter:
 
     def __init__(self, code: Code) -> None:
         self.code = code
+        self.sums: dict[str, tuple[str, int]] = {}
 
     # Integers; literals are folded -----------------------------------------------------------------------------------
 
@@ -23,7 +24,10 @@ class MemoryEmitter:
             return b if a == "0" else a
         if _literal(a) and _literal(b):
             return str(int(a) + int(b))
-        return self.code.emit(f"add i64 {a}, {b}")
+        total = self.code.emit(f"add i64 {a}, {b}")
+        if _literal(b):
+            self.sums[total] = a, int(b)
+        return total
 
     def mul(self, a: str, b: str) -> str:
         """The product of two i64 values, folded if both are literals."""
@@ -36,9 +40,9 @@ class MemoryEmitter:
         return self.code.emit(f"mul i64 {a}, {b}")
 
     def separated_constant(self, index: str) -> tuple[str, int]:
-        """A register or literal and a constant whose sum is the index: here the index and 0. Emitters for targets whose
-        accesses can add a constant to an address override this method."""
-        return index, 0
+        """A register or literal and a constant whose sum is the index, so that elements at constant distances share a
+        computed address."""
+        return self.sums.get(index, (index, 0))
 
     def quotient(self, a: str, divisor: int) -> str:
         """The quotient of a non-negative i64 and a constant, folded for literals."""
