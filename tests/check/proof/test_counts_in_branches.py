@@ -180,3 +180,35 @@ def test_a_role_follows_arrivals_that_begin_late() -> None:
 )
 def test_a_role_that_waits_for_more_than_arrives_is_not_proved(change: tuple[str, str]) -> None:
     assert outcome(lowered(kernel(AHEAD.replace(*change)))) != "proved"
+
+
+CHAIN = """def chain(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, c: int, e: int):
+    assert m > 0 and m < 1000000 and n >= 0 and n < 2000
+    assert c >= 0 and c < 1000 and e >= 0 and e < 1000000
+    rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
+    more = tg.tile_pipe(shape=(1, 32), dtype=float, stages=3)
+    first = c * e
+    last = tg.min(first + e, n * m)
+    with tg.ws(0):
+        for q in range(first, last):
+            tg.tile_pipe_load(rows, x, offset=(q - first, 0))
+    with tg.ws(1):
+        for q in range(first, last):
+            row = tg.tile_pipe_pop(rows)
+            tg.tile_pipe_push(more, row * row)
+    with tg.ws(2):
+        t = first
+        while t < last:
+            stop = tg.min(last, (t // m + 1) * m)
+            for q in range(t, stop):
+                tg.tile_store(out, tg.tile_pipe_pop(more) * 2.0, offset=(q - first, 0))
+            t = stop
+"""
+"""The last role walks over tiles; the first one moves with it through the role between them."""
+
+
+def test_roles_move_with_a_role_that_they_share_no_barrier_with() -> None:
+    assert outcome(lowered(kernel(CHAIN))) == "proved"
+    assert (
+        outcome(lowered(kernel(CHAIN.replace("range(t, stop)", "range(t, stop + int(t == 77))")))) != "proved"
+    )

@@ -162,9 +162,10 @@ class Forms(Labels):
                 c = self.machine.value(test.result)
                 if slot in out and out[slot] is None and c is not None and state.known.holds(c) is True:
                     out[slot] = number(1)
-        for r in range(len(state.roles)) if moving else ():
-            if r not in group and self.machine.frame(state, r).at < 0:
-                self._counts_of_other_roles(state, r, out)
+        heads = [r for r in range(len(state.roles)) if self.machine.frame(state, r).at < 0]
+        others = [r for r in heads if moving and r not in group]
+        while moved := {r for r in others if self._count_with_others(state, r, out)}:
+            others = [r for r in others if r not in moved]  # roles at their barriers may move with them
         for k, (n, *_) in enumerate(self._unread_contents(state)):
             handovers = self.program.rings[self.program.values[n]].handovers
             ghosts = [
@@ -300,9 +301,9 @@ class Forms(Labels):
         known_counts, varying_counts = items(self.program, state.roles[r].frames[-1].region, self._trip)
         return {count: n for count, n in known_counts.items() if count not in varying_counts}
 
-    def _counts_of_other_roles(self, state: State, r: int, out: dict[Slot, Sum | None]) -> None:
+    def _count_with_others(self, state: State, r: int, out: dict[Slot, Sum | None]) -> bool:
         """Candidates for a role before a loop: the number of its iterations equals the number of arrivals or waits of
-        other roles at its barriers."""
+        other roles at its barriers; False if none of these moves."""
         frames = state.roles[r].frames
         loop, depth = frames[-1].region.parent, len(frames) - 1
         assert isinstance(loop, For | While)
@@ -313,7 +314,7 @@ class Forms(Labels):
             n for slot, n in out.items() if slot[0] in ("arrived", "waited") and slot[2] in single_steps
         ]
         if not counts:
-            return
+            return False
         iterations = next((n for n in counts if n is not None), None)
         leading_ghost = next(((kind, r, b) for (kind, b), n in known_counts.items() if n.value == 1), None)
         out |= {
@@ -341,6 +342,7 @@ class Forms(Labels):
             out["value", r, depth, loop.index] = increment
             if iterations is None and isinstance(step, Sum) and leading_ghost is not None:
                 self.ties["value", r, depth, loop.index] = leading_ghost, step
+        return True
 
     def _late_arrivals(self, state: State, r: int, rates: Rates) -> Slot | None:
         """The arrivals of another role at a loop head that begin at some item, for each of which a role executes one
