@@ -433,7 +433,7 @@ class Forms(Labels):
             ]
         class_form = ("class", x, "branched" if slot in self.branched else "")
         counter = slot[0] == "value" and ("counter", slot[3]) in guess
-        if slot[0] == "value" and step is None and not hints and not counter:
+        if slot[0] == "value" and step is None and not (hints or counter or index):
             out = [("cyclic", x, n) for n in self.program.periods.get(slot[3], ())] + out
         if (
             slot[0] == "value"

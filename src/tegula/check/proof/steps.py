@@ -428,9 +428,9 @@ def by_remainder(test: ComparisonLike) -> bool:
 
 def _takes_part(v: Value) -> bool:
     op = v.owner
-    if isinstance(op, Binary) and op.TAKES_PART:
-        return True
-    return isinstance(op, Binary | Cast) and any(map(_takes_part, op.operands))
+    if not isinstance(op, Binary | Cast) or _is_fixed_number(v):
+        return False
+    return (isinstance(op, Binary) and op.TAKES_PART) or any(map(_takes_part, op.operands))
 
 
 def _keeps_order(v: Value) -> bool:
@@ -444,8 +444,13 @@ def _keeps_order(v: Value) -> bool:
 
 
 def _is_fixed_number(v: Value) -> bool:
-    """Whether a number is a constant or a parameter."""
-    return isinstance(v.owner, ConstantLike) or (isinstance(v.owner, Region) and v.owner.parent is None)
+    """Whether a number is computed from constants and parameters alone."""
+    op = v.owner
+    if isinstance(op, Region):
+        return op.parent is None
+    return isinstance(op, ConstantLike) or (
+        isinstance(op, Binary | Cast) and all(map(_is_fixed_number, op.operands))
+    )
 
 
 def is_periodic(program: Program, body: Region) -> bool:
