@@ -121,6 +121,17 @@ class Forms(Labels):
             forms[slot] = forms[slot][1:]
         return bool(changed)
 
+    def _use_smaller_moduli(self, forms: dict[Slot, list[Form]]) -> bool:
+        """Let the slots that are residues of a ghost be residues modulo a smaller number, if there are such forms."""
+        smaller = {
+            slot: [row for row in rows if row[0] != "residue" or row[2] < rows[0][2]]
+            for slot, rows in forms.items()
+            if rows[0][0] == "residue"
+        }
+        smaller = {slot: rows for slot, rows in smaller.items() if rows[0][0] == "residue"}
+        forms |= smaller
+        return bool(smaller)
+
     def _guesses(self, state: State, group: list[int], moving: bool) -> dict[Slot, Sum | None]:
         """The increment of each slot per iteration, estimated from the loop's body; None if the increment depends on
         branches or inner loops. `moving`: roles at the heads of other loops execute iterations concurrently."""

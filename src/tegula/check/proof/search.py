@@ -667,7 +667,7 @@ class Search(Groups):
                     raise
                 if label.has_exits and label.limit is True:
                     continues = True
-                elif not self._use_constants(forms, later):
+                elif not (self._use_constants(forms, later) or self._use_smaller_moduli(forms)):
                     if orders or isinstance(e, OutOfStep) or not self._orders(label):
                         raise
                     orders = True
