@@ -35,7 +35,7 @@ from tegula.codegen.sweep import merged_views, sweep
 from tegula.codegen.text import constant, memory_type, register_type
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
-from tegula.ir import ElementAccess, Kernel, Op, Region, StructureRead, Value
+from tegula.ir import AtomicUpdate, ElementAccess, Kernel, Op, Region, StructureRead, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.array import ArrayView
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
@@ -153,9 +153,9 @@ def _module(s: State, lines: list[str], shared: list[str]) -> str:
 
 
 def _is_of_one_thread(op: Op) -> bool:
-    """Whether a thread accesses an element of an array, at addresses that code generation computes where the element is
-    accessed, or walks a structure."""
-    return isinstance(op, StructureRead) or (
+    """Whether a thread accesses an element of an array, or updates any element, at addresses that code generation
+    computes where the element is accessed, or walks a structure."""
+    return isinstance(op, (StructureRead, AtomicUpdate)) or (
         isinstance(op, ElementAccess) and isinstance(op.target.type, ArrayType)
     )
 
