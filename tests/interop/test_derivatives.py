@@ -16,8 +16,7 @@ from support.vector_functions import VECTOR_FUNCTIONS
 from tegula.ir import REGISTRY, Op
 from tegula.jax import function
 from tegula.ops.base import Elementwise
-from tegula.stdlib import FUNCTIONS
-from tegula.stdlib.registry import EXACT_DEFINITIONS
+from tegula.stdlib import EXACT_DEFINITIONS, FUNCTIONS
 
 jax.config.update("jax_enable_x64", True)
 D = tg.float64

@@ -11,7 +11,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 import tegula as tg
-from tegula.stdlib.registry import EXACT_DEFINITIONS
+from tegula.stdlib import EXACT_DEFINITIONS
 
 Range = tuple[float, float]
 KINDS: dict[Any, tuple[Any, Any]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
-from tegula.stdlib.registry import EXACT_DEFINITIONS
+from tegula.stdlib import EXACT_DEFINITIONS
 
 D = tg.float64
 

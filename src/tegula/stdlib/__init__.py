@@ -10,7 +10,7 @@ from typing import Any
 
 from tegula.stdlib import registry
 
-__all__ = ["COMPOUND_FUNCTIONS", "FAMILIES", "FUNCTIONS"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["COMPOUND_FUNCTIONS", "EXACT_DEFINITIONS", "FAMILIES", "FUNCTIONS"]  # pyright: ignore[reportUnsupportedDunderAll]
 PACKAGES = ("tegula.stdlib", "tegula.stdlib.geometry")
 """The packages of functions that are not cooperative."""
 
