@@ -105,7 +105,9 @@ def test_state_programs_find_a_plan_that_loses_state(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
     with monkeypatch.context() as planted:
         planted.setattr(
-            storage, "lifetimes", lambda lines, pieces: original(lines, dict.fromkeys(pieces, len(lines)))
+            storage,
+            "lifetimes",
+            lambda lines, pieces, kept: original(lines, dict.fromkeys(pieces, len(lines)), kept),
         )
         planted.setattr(storage, "MAX_STACK_PIECE", 0)  # pieces on the stack share no memory
         with pytest.raises(AssertionError):

@@ -25,16 +25,19 @@ class Accesses(Values):
     """The accesses of memory by a program's roles. `offsets`: by barrier and role, the number of stages if the role
     waits for the item one phase before, else 0. `lags`: by (barrier, role, other barrier), the maximum lead of the
     role's arrivals at the barrier over its waits at the other barrier, without the offsets of the waits; None if no
-    maximum is known. `leads`: the same of arrivals before the role's first wait at the other barrier. `item_shifts`:
-    by ring and engine, for each barrier, the maximum number of arrivals of the engine at an access of the ring, less
-    the item of the ring. `first_accesses`: the engines in the order of their first accesses of rings. `passed`: by
-    barrier and role, the numbers of items that the role's last wait, and the one before, have passed over."""
+    maximum is known. `leads`: the same of arrivals before the role's first wait at the other barrier. `late_waits`: the
+    keys of these for which the role may wait for an item below 0 after it arrived for the item a phase later.
+    `item_shifts`: by ring and engine, for each barrier, the maximum number of arrivals of the engine at an access of
+    the ring, less the item of the ring. `first_accesses`: the engines in the order of their first accesses of rings.
+    `passed`: by barrier and role, the numbers of items that the role's last wait, and the one before, have passed
+    over."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.offsets: dict[tuple[int, int], int] = {}
         self.lags: dict[tuple[int, int, int], int | None] = {}
         self.leads: dict[tuple[int, int, int], int] = {}
+        self.late_waits: dict[tuple[int, int, int], None] = {}
         self.item_shifts: dict[tuple[Value, Engine], dict[int, int]] = {}
         self.first_accesses: dict[tuple[Value, Engine], None] = {}
         self.rotations: dict[int, Sum] = {}
@@ -106,6 +109,17 @@ class Accesses(Values):
         key = (b, self.role, -1)
         is_first_use = self.state.known.nonnegative(number(self.program.stages[b] - 1) - c)
         self.lags[key] = 0 if is_first_use and self.lags.get(key, 0) == 0 else None
+
+    def _record_late_waits(self, role: Role, b: int, item: Sum) -> None:
+        """Record in `late_waits` whether a wait for an item of a barrier may follow arrivals for the item a phase
+        later, if the item may be below 0."""
+        if self.state.known.nonnegative(item):
+            return
+        units = self.program.units
+        end = (item + self.program.stages[b] + 1) * units[b]
+        for at, arrived in role.arrived.items():
+            if not self.state.known.nonnegative(end - arrived * units[at] - 1):
+                self.late_waits[at, self.role, b] = None
 
     def _record_first_access(self, at: E.Bytes, engine: Engine, arrived: dict[int, Sum]) -> None:
         """Record an engine's first access of a ring, in `first_accesses` and `item_shifts`. The item is the number of

@@ -408,6 +408,8 @@ class Machine(Accesses):
                 raise Stuck("the stage or the parity does not belong to the item", None, self.role)
         if not self._is_complete(b, w - offset):
             return False
+        if offset:
+            self._record_late_waits(role, b, w - offset)
         passed = (w - role.waited[b]).value or 0
         self.passed[b, self.role] = passed, self.passed.get((b, self.role), (0, 0))[0]
         role.waited[b] = w + 1

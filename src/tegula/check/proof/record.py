@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tegula.check.proof.labels import Label
 from tegula.check.proof.program import Program
@@ -14,7 +14,14 @@ from tegula.ir import Op
 from tegula.ops import events as E
 
 Lags = dict[tuple[int, int, int], int]
-Offsets = dict[tuple[int, int], int]
+
+
+class FirstWaits(NamedTuple):
+    """How roles begin to wait. `offsets`: by barrier and role, the number of stages if the role waits for the item one
+    phase before, else 0; `late`: the keys of lags by which a role may tell of waits for items below 0 too early."""
+
+    offsets: Mapping[tuple[int, int], int]
+    late: Mapping[tuple[int, int, int], None]
 
 
 def record(program: Program, label: Label) -> dict[str, Any]:
@@ -69,20 +76,20 @@ def frame_row(program: Program, frame: Frame, bound: dict[Atom, int]) -> list[An
     return [program.region_number[frame.region], frame.at, env]
 
 
-def chains(program: Program, lags: Lags, offsets: Offsets) -> list[Any]:
+def chains(program: Program, lags: Lags, first_waits: FirstWaits) -> list[Any]:
     """The chains of lags by which the arrivers of a barrier know the progress of its waiters, as rows [barrier, waiter,
     arriver, links]. Pairs of roles for which no chain is found have no row."""
     out: list[Any] = []
     for b, waiters in enumerate(program.waiters):
         for w in sorted(waiters):
             for r in sorted(program.arrivers[b]):
-                links = chain(program, lags, offsets, b, w, [(b, r)], 0)
+                links = chain(program, lags, first_waits, b, w, [(b, r)], 0)
                 if links is not None:
                     out.append([b, w, r, [list(link) for link in links]])
     return out
 
 
-def require_chains(program: Program, chains: list[Any], lags: Lags, offsets: Offsets) -> None:
+def require_chains(program: Program, chains: list[Any], lags: Lags, first_waits: FirstWaits) -> None:
     """Raise Stuck unless chains order each arrival after the waits for the previous phase."""
     known = {(b, w, r) for b, w, r, _ in chains}
     events = (e for events in program.order for _, e in events)
@@ -90,7 +97,8 @@ def require_chains(program: Program, chains: list[Any], lags: Lags, offsets: Off
     for b, waiters in enumerate(program.waiters):
         for r in program.arrivers[b] if waiters else ():
             proved = [
-                (b, w, r) in known or (lags.get((b, r, -1)) == 0 and not offsets.get((b, w))) for w in waiters
+                (b, w, r) in known or (lags.get((b, r, -1)) == 0 and not first_waits.offsets.get((b, w)))
+                for w in waiters
             ]
             v = program.barriers[b]
             if not (any(proved) if b in named else all(proved)):
@@ -120,7 +128,7 @@ def used(program: Program, chains: list[Any], lags: Lags) -> Iterator[tuple[int,
 def chain(
     program: Program,
     lags: Lags,
-    offsets: Offsets,
+    first_waits: FirstWaits,
     b: int,
     w: int,
     links: list[tuple[int, int]],
@@ -130,17 +138,20 @@ def chain(
     length of all stages; None if there is none."""
     at, r = links[-1]
     length = program.stages[b] * program.units[b]
-    last = lags.get((at, r, b))
-    if r == w and last is not None and total + last <= length:
+    last, begins_early = lags.get((at, r, b)), first_waits.offsets.get((b, w))
+    is_late = begins_early and (at, r, b) in first_waits.late
+    if r == w and last is not None and total + last <= length and not is_late:
         return links
     for (c, q, waited_barrier), lag in lags.items():
         # Waits that begin before item 0 need items on the way that exist.
-        limit = 0 if offsets.get((b, w)) else length
+        limit = 0 if begins_early else length
         if (c, q) != (at, r) or waited_barrier < 0 or total + lag > limit:
             continue
         for arriver in sorted(program.arrivers[waited_barrier]):
             if (waited_barrier, arriver) not in links:
-                longer = chain(program, lags, offsets, b, w, [*links, (waited_barrier, arriver)], total + lag)
+                longer = chain(
+                    program, lags, first_waits, b, w, [*links, (waited_barrier, arriver)], total + lag
+                )
                 if longer is not None:
                     return longer
     return None

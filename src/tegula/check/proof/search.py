@@ -24,7 +24,7 @@ from tegula.check.proof.labels import (
 )
 from tegula.check.proof.machine import Machine
 from tegula.check.proof.program import Program, RingUse
-from tegula.check.proof.record import chains, encoded_on_path, record, require_chains, used
+from tegula.check.proof.record import FirstWaits, chains, encoded_on_path, record, require_chains, used
 from tegula.check.proof.state import CannotPeel, Hoisted, LimitExceeded, OutOfStep, State, Stuck
 from tegula.check.proof.steps import compares
 from tegula.check.proof.terms import (
@@ -100,8 +100,9 @@ class Search(Groups):
             for k, n in self.machine.lags.items()
             if n is not None
         }
-        chains_of_waits = chains(self.program, lags, self.machine.offsets)
-        require_chains(self.program, chains_of_waits, lags, self.machine.offsets)
+        first_waits = FirstWaits(self.machine.offsets, self.machine.late_waits)
+        chains_of_waits = chains(self.program, lags, first_waits)
+        require_chains(self.program, chains_of_waits, lags, first_waits)
         return {
             "kernel": fingerprint(self.program.kernel),
             "guards": [[guard.kind, self.program.number[guard.value]] for guard in self.guards],
@@ -170,14 +171,20 @@ class Search(Groups):
     def _snapshot(self) -> Snapshot:
         """The part of the search's state that a failed attempt has to restore."""
         machine = self.machine
-        records = (machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses, machine.leads)
+        records = (
+            machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses, machine.leads,
+            machine.late_waits,
+        )  # fmt: skip
         return len(self.labels), tuple(dict(x) for x in records)
 
     def _restore(self, snapshot: Snapshot) -> None:
         del self.labels[snapshot[0] :]
         machine = self.machine
         rows = (dict(x) for x in snapshot[1])
-        machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses, machine.leads = rows
+        (
+            machine.lags, machine.offsets, machine.item_shifts, machine.first_accesses, machine.leads,
+            machine.late_waits,
+        ) = rows  # fmt: skip
 
     # Driving ---------------------------------------------------------------------------------------------------------
 

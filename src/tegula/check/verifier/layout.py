@@ -149,6 +149,8 @@ class Layout(Scheduled):
             if self.named[b] or min(n, m) < 0 or not _positive(n + m):
                 raise Rejected("a role arrives in parts at a named barrier, or in a number of parts below 0")
         self.is_rotated = bool(certificate["rotations"])
+        self.tells: dict[tuple[int, int], set[int]] = {}
+        """By barrier and role whose waits begin before item 0, the barriers at which the role tells of its waits."""
         self._check_arrivals()
         self.rings: dict[Value, Ring] = {}
         for v, accesses in self.accesses.items():
@@ -396,6 +398,8 @@ class Layout(Scheduled):
             length = self.stages[b] * self.units.get(b, 1)
             if total > (0 if self.offset.get((b, waiter)) and not is_last else length):
                 return None
+        if self.offset.get((b, waiter)):
+            self.tells.setdefault((b, waiter), set()).add(links[-1][0])
         return total, links[1][0] if len(links) > 1 else b
 
     def _find_reuse_orders(self, totals: Mapping[tuple[int, int], Sequence[tuple[int, int]]]) -> None:

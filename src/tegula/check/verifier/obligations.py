@@ -102,14 +102,13 @@ class Obligations(Walk):
         """Check O4 for a wait for an item below 0, which ends until the first phase of its stage is complete, and not
         afterwards: where the role tells others of its waits, it has not arrived for the item a phase later."""
         arrived, last = self.state.roles[self.role].arrived, plus(item, number(self.layout.stages[b]))
-        for (at, r), lags in self.layout.lags.items():
-            if r == self.role and b in dict(lags):
-                unit, unit_of_wait = (self.layout.units.get(k, 1) for k in (at, b))
-                margin = plus(plus(number(unit_of_wait - 1), last, unit_of_wait), arrived[at], -unit)
-                self.require(
-                    self.nonnegative(margin) or self.nonnegative(item),
-                    "the first phase of the stage may be complete before the wait for the phase before",
-                )
+        for at in self.layout.tells.get((b, self.role), ()):
+            unit, unit_of_wait = (self.layout.units.get(k, 1) for k in (at, b))
+            margin = plus(plus(number(unit_of_wait - 1), last, unit_of_wait), arrived[at], -unit)
+            self.require(
+                self.nonnegative(margin) or self.nonnegative(item),
+                "the first phase of the stage may be complete before the wait for the phase before",
+            )
 
     def _check_complete(self, b: int, item: Poly) -> None:
         """Check O3: all arrivers have arrived for the item, and no bytes of it or of earlier items are outstanding."""

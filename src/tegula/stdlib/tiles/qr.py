@@ -52,7 +52,7 @@ def _tile_coefficients(
     return products @ factor
 
 
-@tile_qr.program(when=lambda M, N, group: M >= N > UNBLOCKED and group == 1)
+@tile_qr.program(when=lambda M, N, group: M >= N and N > UNBLOCKED and group == 1)
 def by_panels(a):
     """Applies the reflections of PANEL columns at a time to the other columns. The matrices of the program have the
     columns of the decomposition as rows."""
