@@ -69,12 +69,16 @@ HUGE_PROGRAMS = {
 
 
 def refusal(traced: Any, error: type[E.CompileError]) -> E.CompileError:
-    """The error of a launch, which must be raised within a time limit."""
+    """The error of a launch, which must be raised within a time limit at least once of three times: Python may collect
+    the garbage of other tests in between."""
     a = tg.zeros(64)
-    start = time.process_time()
-    with pytest.raises(error) as caught:
-        tg.launch_tiled(traced, dim=1, inputs=[a, a], block_dim=8)
-    assert time.process_time() - start < SECONDS
+    seconds = list[float]()
+    while len(seconds) < 3 and min(seconds, default=SECONDS) >= SECONDS:
+        start = time.process_time()
+        with pytest.raises(error) as caught:
+            tg.launch_tiled(traced, dim=1, inputs=[a, a], block_dim=8)
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < SECONDS
     return caught.value
 
 
