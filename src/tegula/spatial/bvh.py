@@ -141,6 +141,7 @@ class Bvh(Structure):
             constructor: a string, as for a new hierarchy; by default the constructor of the last build.
         Raises:
             ValueError: there is no such constructor.
+            RuntimeError: launches on a GPU are recorded, and the tree has groups or a constructor other than "lbvh".
         """
         if constructor is not None:
             self._constructor = resolve_constructor(constructor, self.groups, self.device)
