@@ -38,6 +38,21 @@ READ_KEY = f"""if {KEY}:
     at += 1
     tg.mbarrier_wait(loaded, at % 2, at // 2 & 1)"""
 READ_BOTH = READ.replace("ring[s]", "ring[s] * other[at % 2]")
+FETCH_GROUP = """if k % 3 == 0:
+    at = k // 3
+    tg.mbarrier_wait(unused, at % 2, (at // 2 & 1) ^ 1)
+    tg.mbarrier_expect_bytes(loaded, at % 2, 128)
+    tg.tile_load_async(y, other[at % 2], (at, 0), loaded, at % 2)"""
+WAIT_FOR_GROUP = """if k % 3 == 0:
+    tg.mbarrier_wait(loaded, t, odd)"""
+RELEASE_GROUP = """if k % 3 == 2 or k == n - 1:
+    tg.mbarrier_arrive(unused, t)"""
+NEXT_GROUP = """
+    t += 1
+    if t == 2:
+        t = 0
+        odd ^= 1"""
+READ_GROUP = READ.replace("ring[s]", "ring[s] * other[t]")
 FILL = """written = g[k] > 1
 if written:
     ring[s] = tg.tile_load(x, shape=(1, 32), offset=(k, 0)) * 3.0
@@ -96,6 +111,18 @@ SCHEDULES = {
         (*COUNTERS, "for q in range(n):", "    if q % 4 == 2:"), (LATE_WAIT, FILL, NEXT_STAGE),
         ("for k in range((n + 1) // 4):",), (STAGE, READ),
         ("if not written:", "if not written or k == 90:"),
+    ),
+    "an item for three, given back after the last": Schedule(
+        ("for k in range(n):",), (STAGE, WAIT, FETCH, FETCH_GROUP),
+        ("for k in range(n):",), ("t, odd = k // 3 % 2, k // 3 // 2 & 1", STAGE, WAIT_FOR_GROUP, READ_GROUP,
+         RELEASE_GROUP),
+        ("k % 3 == 2 or", "k % 3 == 1 or"),
+    ),
+    "a stage that is counted when an item for three is given back": Schedule(
+        ("for k in range(n):",), (STAGE, WAIT, FETCH, FETCH_GROUP),
+        ("t = int(0)", "odd = int(0)", "for k in range(n):"), (STAGE, WAIT_FOR_GROUP, READ_GROUP,
+         RELEASE_GROUP + NEXT_GROUP),
+        ("k == n - 1", "k == n - 2"),
     ),
     "tiles from an argument on": Schedule(
         ("for q in range(c * e, last):",), ("k = q - c * e", STAGE, LATE_WAIT, FETCH),

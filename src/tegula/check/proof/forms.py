@@ -620,7 +620,7 @@ class Forms(Labels):
     def _residues(self, slot: Slot, x: Sum, state: State, guess: dict[Slot, Sum | None]) -> list[Form]:
         """Forms by which a carried value is the stage or parity of a ghost: of the ghost of the barrier where the value
         is used, or, if the increment of this ghost depends on branches, of any ghost of a barrier with the same number
-        of stages."""
+        of stages that changes in the same regions as the value, or has a known increment."""
         if slot[0] != "value":
             return []
         r, out = slot[1], dict[Form, None]()
@@ -629,7 +629,7 @@ class Forms(Labels):
         descends = isinstance(loop, For | While) and slot[3] in loop.arguments and decreases(loop, slot[3])
         ghosts = {("waited", r, b): w for b, w in role.waited.items()}
         ghosts |= {("arrived", r, b): a for b, a in role.arrived.items()}
-        hints = self.program.hints.get(slot[3], [])
+        hints, alike = self.program.hints.get(slot[3], []), self._counts_alike(slot)
         selects_both = len({hint.parity for hint in hints}) > 1
         for hint in hints:
             stages = self.program.stages[hint.barrier]
@@ -638,7 +638,8 @@ class Forms(Labels):
             similar_ghosts = [
                 g
                 for g in ghosts
-                if self.program.stages[g[2]] == stages and (is_conditional or guess.get(g, 0) is not None)
+                if self.program.stages[g[2]] == stages
+                and (is_conditional or guess.get(g, 0) is not None or (g[0], g[2]) in alike)
             ]
             for ghost in [
                 own_count,
@@ -653,28 +654,29 @@ class Forms(Labels):
         return sorted(out, key=lambda form: -form[2]) if selects_both else [*out]
 
     def _masks(self, slot: Slot, x: Sum, state: State) -> list[Form]:
-        """Forms by which the bits of a carried value are the parities of the stages of a barrier."""
+        """Forms by which the bits of a carried value are the parities of the stages of a barrier: of the ghost of the
+        barrier where the value is used, or of one that changes in the same regions as the value."""
         if slot[0] != "value" or slot[3] not in self.program.masks:
             return []
         out, role, r = list[Form](), state.roles[slot[1]], slot[1]
+        counts = {"waited": role.waited, "arrived": role.arrived}
+        alike = sorted(self._counts_alike(slot))
         for hint in self.program.hints.get(slot[3], []):
-            kind, n = (
-                ("waited", role.waited.get(hint.barrier))
-                if hint.waits
-                else ("arrived", role.arrived.get(hint.barrier))
-            )
             stages = self.program.stages[hint.barrier]
-            if n is None or not hint.parity or stages > 16:
-                continue
-            known = mask(n, stages, 0)
-            initial = [0, (1 << stages) - 1]
-            if x.value is not None and known.value is not None:
-                initial = [x.value ^ known.value]
-            out += [
-                ("mask", (kind, r, hint.barrier), stages, k)
-                for k in initial
-                if 0 <= k < 1 << stages and state.known.equal(x, mask(n, stages, k))
-            ]
+            own_count = "waited" if hint.waits else "arrived", hint.barrier
+            others = [count for count in alike if self.program.stages[count[1]] == stages]
+            for kind, b in dict.fromkeys((own_count, *others)) if hint.parity and stages <= 16 else ():
+                if (n := counts[kind].get(b)) is None:
+                    continue
+                known = mask(n, stages, 0)
+                initial = [0, (1 << stages) - 1]
+                if x.value is not None and known.value is not None:
+                    initial = [x.value ^ known.value]
+                out += [
+                    ("mask", (kind, r, b), stages, k)
+                    for k in initial
+                    if 0 <= k < 1 << stages and state.known.equal(x, mask(n, stages, k))
+                ]
         return out
 
     def _residues_of(

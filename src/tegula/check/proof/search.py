@@ -778,15 +778,13 @@ class Search(Groups):
             for key, c in label.facts.items()
             if state.known.holds(state.known.normalised(replaced(c, substitution))) is not True
         ]
-        if (
-            mismatched
-            and not entry
-            and any(isinstance(label.terms[s], bool) or self._is_flag(s) for s in mismatched)
-        ):
-            lead, leaf = label.roles[0], label.after_loops
+        if (mismatched or facts) and not entry and label.after_loops is not None:
+            lead = label.roles[0]
             c = self.machine.condition(state, lead)
-            if leaf is not None and c is not None and state.known.holds(c) is None:
-                return [self._split(state, lead, c, lambda s: self._jump_to(s, label), leaf)]
+            is_flagged = any(isinstance(label.terms[s], bool) or self._is_flag(s) for s in mismatched)
+            is_open = c is not None and state.known.holds(c) is None
+            if c is not None and is_open and (is_flagged or state.excludes_alternative(c)):
+                return [self._split(state, lead, c, lambda s: self._jump_to(s, label), label.after_loops)]
         if mismatched or facts:
             raise Mismatch(label, mismatched, () if mismatched else facts, rows)
         terms = [state.known.normalised(substitution.get((a,), Sum({(a,): 1}))) for a in label.symbols]

@@ -144,6 +144,15 @@ class State:
         if len(self.known.substitution) != before:
             self.renew()
 
+    def excludes_alternative(self, c: Condition) -> bool:
+        """Whether a condition contradicts one of several conditions of which one is known to hold."""
+        known = Known(self.known)
+        known.assume(c)
+        alternatives = [
+            x for fact in self.known.assumed if fact is not True and fact[0] == "or" for x in fact[1:]
+        ]
+        return any(known.holds(known.normalised(x)) is False for x in alternatives)
+
     def resolve(self) -> None:
         """Replace choices that the facts decide, in the numbers of arrivals of all roles and what equals them."""
         numbers = {x for role in self.roles for x in role.arrived.values()}
