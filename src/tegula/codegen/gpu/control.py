@@ -246,7 +246,9 @@ def _for(s: GpuState, op: For, body: Body) -> None:
         not op.rolled
         and trip_count <= MAX_UNROLLED_TRIPS
         and trip_count * lines <= MAX_UNROLLED_LINES
-        and (trip_count == 1 or s.group.number or not any(isinstance(o, LoopLike) for o in region.walk()))
+        and (
+            trip_count == 1 or bool(s.group.number) or not any(isinstance(o, LoopLike) for o in region.walk())
+        )
     )
     if may_unroll and trip_count:
         s.repeated += (trip_count - 1) * lines
