@@ -10,13 +10,14 @@ from typing import Any
 
 from tegula.stdlib import registry
 
-__all__ = ["COMPOUND_FUNCTIONS", "EXACT_DEFINITIONS", "FAMILIES", "FUNCTIONS"]  # pyright: ignore[reportUnsupportedDunderAll]
+TABLES = ("COMPOUND_FUNCTIONS", "EXACT_DEFINITIONS", "FAMILIES", "FUNCTIONS")
+"""The names of the tables of all functions."""
 PACKAGES = ("tegula.stdlib", "tegula.stdlib.geometry")
 """The packages of functions that are not cooperative."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in TABLES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     import_all(PACKAGES)
     return getattr(registry, name)

@@ -78,13 +78,13 @@ def _source(v: Value) -> Value | None:
     while isinstance(v.owner, Op) and not isinstance(v.owner, LoopLike):
         op = v.owner
         if isinstance(op, BranchLike):
-            operands = [region.yielded[op.results.index(v)] for region in op.alternatives]
+            sources = [region.yielded[op.results.index(v)] for region in op.alternatives]
         else:
-            operands = [x for x in op.operands if x.type == v.type]
-        operands = [x for x in dict.fromkeys(operands) if constant(x) is None]
-        if len(operands) != 1:
+            sources = [x for x in op.operands if x.type == v.type]
+        sources = [x for x in dict.fromkeys(sources) if constant(x) is None]
+        if len(sources) != 1:
             return None
-        v = operands[0]
+        (v,) = sources
     return v
 
 

@@ -8,13 +8,14 @@ from typing import Any
 from tegula import declaration
 from tegula.stdlib import import_all
 
-__all__ = ["DECLARED", "PARTS"]  # pyright: ignore[reportUnsupportedDunderAll]
+TABLES = ("DECLARED", "PARTS")
+"""The names of the tables of all functions."""
 PACKAGES = ("tegula.stdlib.tiles",)
 """The package of cooperative functions."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in TABLES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     import_all(PACKAGES)
     return dict(sorted(getattr(declaration, name).items()))
