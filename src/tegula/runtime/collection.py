@@ -12,14 +12,16 @@ MAX_UNVISITED = 400_000
 
 
 class _Pauses:
-    """The number of pauses in progress, on all threads, whether the collection was enabled before the first, and the
-    number of objects that were created in pauses and that no collection has visited."""
+    """The number of pauses in progress, on all threads, whether the collection was enabled before the first, the number
+    of objects that were created in pauses and that no collection has visited, and whether the program has frozen
+    objects, which takes long to find out if there are many."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.count = 0
         self.was_enabled = False
         self.unvisited = 0
+        self.has_frozen_objects = False
 
     def begin(self) -> None:
         with self.lock:
@@ -37,12 +39,16 @@ class _Pauses:
 
     def _move_to_oldest_generation(self) -> None:
         """Move the objects of the pause to the oldest generation, which collections of young objects do not visit. Most
-        of them are modules, functions and caches; the others are collected with all other garbage."""
+        of them are modules, functions and caches; the others are collected with all other garbage. Objects that the
+        program has frozen stay frozen, and those of pauses stay young then."""
+        self.has_frozen_objects = self.has_frozen_objects or gc.get_freeze_count() > 0
+        if self.has_frozen_objects:
+            return
         self.unvisited += gc.get_count()[0]
         if self.unvisited > MAX_UNVISITED:
             self.unvisited = 0
             gc.collect()
-        elif not gc.get_freeze_count():
+        else:
             gc.freeze()
             gc.unfreeze()
 
