@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 
 import pytest
@@ -119,3 +120,25 @@ def test_replace_keeps_other_fields_of_a_dataclass():
     assert replace(Derived(["a"]), extra=6).later == 1
     with pytest.raises(TypeError, match="unknown"):
         replace(Point(1), unknown=2)
+
+
+def test_the_init_of_a_dataclass_is_generated_on_first_use():
+    @dataclass(frozen=True)
+    class First:
+        x: int
+
+    @dataclass(frozen=True)
+    class Second(First):
+        y: int = 2
+
+    class Third(Second):
+        def __init__(self, x: int) -> None:
+            super().__init__(x, 3)
+
+    placeholders = [type(vars(c)["__init__"]).__name__ for c in (First, Second)]
+    assert placeholders == ["_InitOnUse", "_InitOnUse"]
+    assert (Third(1).x, Third(1).y) == (1, 3)
+    assert Second(4) == Second(4, 2)
+    assert [inspect.isfunction(vars(c)["__init__"]) for c in (First, Second)] == [False, True]
+    assert str(inspect.signature(First)) == "(x)"
+    assert First(5).x == 5

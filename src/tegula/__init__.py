@@ -10,9 +10,12 @@ __version__ = "0.1.0.dev0"
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    from tegula.api import NAMES, lookup
+    from tegula.collection import paused_collection
 
-    name_value = NAMES[name] if name in NAMES else lookup(name)
+    with paused_collection():
+        from tegula.api import NAMES, lookup
+
+        name_value = NAMES[name] if name in NAMES else lookup(name)
     globals()[name] = name_value
     return name_value
 

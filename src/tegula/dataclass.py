@@ -1,8 +1,9 @@
 """`dataclasses.dataclass` at a third of the import time.
 
-Importing the compiler makes about 70 of these classes. With the standard library's decorator, which generates and
+Importing the compiler makes about 200 of these classes. With the standard library's decorator, which generates and
 compiles six functions for each class, this took a tenth of the time of a first launch. This decorator generates only
-`__init__`. The classes work with `dataclasses.replace` and `fields`; `replace` of this module is faster."""
+`__init__`, on its first use, because most programs use a part of the classes. The classes work with
+`dataclasses.replace` and `fields`; `replace` of this module is faster."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def _decorated(cls: Any, frozen: bool, slots: bool) -> Any:
             namespace[name] = declared.default
     compared = tuple(f.name for f in known.values() if f.compare)
     methods = {
-        "__init__": _init(known, frozen, "__post_init__" in namespace or hasattr(cls, "__post_init__")),
+        "__init__": _InitOnUse(known, frozen, hasattr(cls, "__post_init__")),
         "__repr__": _repr(tuple(f.name for f in known.values() if f.repr)),
         "__eq__": _equal(compared),
         "__hash__": _hash(compared) if frozen else None,
@@ -83,6 +84,23 @@ def _decorated(cls: Any, frozen: bool, slots: bool) -> Any:
     new_class = type(cls)(cls.__name__, cls.__bases__, namespace)
     new_class.__qualname__ = cls.__qualname__
     return new_class
+
+
+class _InitOnUse:
+    """The `__init__` of a class until its first use, which generates the function that replaces it."""
+
+    __slots__ = ("fields", "frozen", "owner", "then")
+    owner: Any
+
+    def __init__(self, fields: dict[str, Field[Any]], frozen: bool, then: bool) -> None:
+        self.fields, self.frozen, self.then = fields, frozen, then
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner = owner
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        init = self.owner.__init__ = _init(self.fields, self.frozen, self.then)
+        return init if instance is None else init.__get__(instance)
 
 
 def _init(known: dict[str, Field[Any]], frozen: bool, then: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Python's garbage collection is paused while kernels are compiled."""
+"""Python's garbage collection is paused while parts of the package are imported and kernels are compiled."""
 
 import gc
 import subprocess
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import tegula as tg
-from tegula.runtime.collection import paused_collection
+from tegula.collection import paused_collection
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +50,31 @@ def test_the_collection_is_paused_in_a_compile_and_enabled_after_its_error() -> 
     assert gc.isenabled()
 
 
+IMPORTS = """
+import gc
+import numpy
+states = []
+gc.callbacks.append(lambda phase, info: states.append(phase))
+gc.collect(0)
+states.clear()
+import tegula as tg
+@tg.kernel
+def ones(a: tg.array1d[float]):
+    a[tg.tid()] = 1.0
+a = tg.zeros(1)
+tg.launch(ones, dim=1, inputs=[a])
+assert 'tegula.codegen.kernel' in __import__('sys').modules
+assert states.count('start') <= 10, states
+"""
+
+
+def test_the_collection_is_paused_while_parts_of_the_package_are_imported() -> None:
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+
+
 GARBAGE_OF_A_PAUSE = """
 import gc, weakref
-from tegula.runtime.collection import paused_collection
+from tegula.collection import paused_collection
 class Node: pass
 with paused_collection():
     node = Node()

@@ -11,6 +11,7 @@ from tegula.backend.cache import Entry
 from tegula.backend.loader import load
 from tegula.backend.pool import KernelFunction, run
 from tegula.codegen.sites import Site
+from tegula.collection import paused_collection
 from tegula.dataclass import replace
 from tegula.errors import LaunchError, SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, TileAccess
@@ -20,7 +21,6 @@ from tegula.lang.decorators import KernelDef
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import MAX_BLOCK_NUMBER, uses_block_numbers
 from tegula.ops.roles import Roles, block_threads
-from tegula.runtime.collection import paused_collection
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library

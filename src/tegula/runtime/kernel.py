@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from tegula.collection import paused_collection
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
@@ -60,7 +61,8 @@ class Forms:
             if all(map(unchanged, form.captured)):
                 form.captured = tuple(map(refresh, form.captured))
                 return form
-        form = self._form_for_grid() if self.specialisation.grid else self._compile(blocks)
+        with paused_collection():
+            form = self._form_for_grid() if self.specialisation.grid else self._compile(blocks)
         self.compiled.append(form)
         return form
 
