@@ -19,8 +19,7 @@ from tegula.stdlib.tiles.roots import (
     MAX_RADIX,
     MIN_ELEMENTS,
     butterfly_steps,
-    chirp,
-    chirp_spectrum,
+    chirp_factors,
     has_coprime_factors,
     input_order,
     is_smooth,
@@ -164,32 +163,24 @@ def _tile_transposed_copy(x: Tile[Complex, N, M]) -> Tile[Complex, M, N]:
 def _tile_chirp_columns(x: Tile[Complex, N, M], length: constexpr[int], inverse: Flag) -> Tile[Complex, N, M]:
     """The transforms of all columns by transforms of a padded length, as `_tile_chirp_dft`."""
     n, columns, size = x.shape[0], x.shape[1], tg.static(x.shape[1] * length)
-
     zero = type(x[0, 0][0])(0.0)
 
-    def chirp_element(k):
-        parts = tg.table(tg.static(chirp(n)), type(zero))
-        return tg.vector(parts[k, 0], parts[k, 1])
-
-    def spectrum_element(k):
-        parts = tg.table(tg.static(chirp_spectrum(n, length)), type(zero))
-        return tg.vector(parts[k, 0], parts[k, 1])
+    def factor(k, step):
+        parts = tg.table(tg.static(chirp_factors(n, length)), type(zero))
+        return tg.vector(parts[step, k, 0], parts[step, k, 1])
 
     index = tg.tile_reshape(tg.tile_arange(n, dtype=int), (n, 1))
     padded_index = tg.tile_reshape(tg.tile_arange(length, dtype=int), (length, 1))
-    factors = tg.tile_map(chirp_element, index)
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
     padded = tg.tile_zeros(shape=(length, columns), dtype=type(x[0, 0]))
-    tg.tile_assign(padded, tg.tile_map(tg._tile_complex_product, source, factors), (0, 0))
-    spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False, True)
-    product = tg.tile_map(
-        tg._tile_complex_product,
-        tg.tile_reshape(spectrum, (length, columns)),
-        tg.tile_map(spectrum_element, padded_index),
-    )
-    convolved = tg._tile_stockham(tg.tile_reshape(product, (size,)), length, columns, True, False, True)
-    convolved = tg.tile_reshape(convolved, (length, columns))[:n, :]
-    result = tg.tile_map(tg._tile_complex_product, convolved, factors)
+    product = tg.tile_map(tg._tile_complex_product, source, tg.tile_map(factor, index, 1))
+    tg.tile_assign(padded, product, (0, 0))
+    for step in tg._rolled(2):
+        spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False, True)
+        spectrum = tg.tile_reshape(spectrum, (length, columns))
+        factors = tg.tile_map(factor, padded_index, step)
+        tg.tile_assign(padded, tg.tile_map(tg._tile_swapped_product, spectrum, factors), (0, 0))
+    result = padded[:n, :]
     return tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result
 
 
@@ -284,33 +275,31 @@ def _tile_chirp_dft(
     """The transforms of all rows of n elements, by transforms of a padded length; `in_vectors` as in `_tile_stockham`.
 
     Bluestein's algorithm: k * j = (k * k + j * j - (k - j) * (k - j)) / 2, so that a transform is a convolution with
-    a chirp, between two multiplications by the chirp."""
+    a chirp, between two multiplications by the chirp. The inverse transform of the convolution is a transform too, of
+    numbers whose parts are exchanged, so that both transforms are iterations of one loop."""
     size, rows = x.shape[0], tg.static(x.shape[0] // n)
 
-    def times_chirp(z, k):
-        return tg._tile_multiply_by_table(z, tg.static(chirp(n)), k)
+    def times_factor(z, k, step):
+        return tg._tile_multiply_by_table(z, tg.static(chirp_factors(n, length)), step, k)
 
-    def times_chirp_transform(z, k):
-        return tg._tile_multiply_by_table(z, tg.static(chirp_spectrum(n, length)), k)
+    def times_factor_swapped(z, k, step):
+        return tg._tile_multiply_by_table(
+            tg._tile_swap_parts(z), tg.static(chirp_factors(n, length)), step, k
+        )
 
     index, padded_index = tg.tile_arange(n, dtype=int), tg.tile_arange(length, dtype=int)
     source = tg.tile_map(tg._tile_swap_parts, x) if tg.static(inverse) else x
-    source = tg.tile_map(times_chirp, tg.tile_reshape(source, (rows, n)), index)
+    source = tg.tile_map(times_factor, tg.tile_reshape(source, (rows, n)), index, 1)
     padded = tg._tile_with_length(source, length, in_vectors)
-    spectrum = tg._tile_stockham(
-        tg.tile_reshape(padded, (rows * length,)), length, 1, False, False, in_vectors
-    )
-    if tg.static(rows > 1):
-        spectrum = tg.tile_reshape(spectrum, (rows, length))
-    product = tg.tile_map(times_chirp_transform, spectrum, padded_index)
-    convolved = tg._tile_stockham(
-        tg.tile_reshape(product, (rows * length,)), length, 1, True, False, in_vectors
-    )
-    result = tg._tile_with_length(tg.tile_reshape(convolved, (rows, length)), n, in_vectors)
-    result = tg.tile_map(times_chirp, result, index)
-    return tg.tile_reshape(
-        tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result, (size,)
-    )
+    for step in tg._rolled(2):
+        spectrum = tg._tile_stockham(
+            tg.tile_reshape(padded, (rows * length,)), length, 1, False, False, in_vectors
+        )
+        padded = tg.tile_map(
+            times_factor_swapped, tg.tile_reshape(spectrum, (rows, length)), padded_index, step
+        )
+    result = tg.tile_reshape(tg._tile_with_length(padded, n, in_vectors), (size,))
+    return tg.tile_map(tg._tile_swap_parts, result) if tg.static(inverse) else result
 
 
 @cooperative
@@ -601,6 +590,12 @@ def _tile_twiddled(z, parts, k, p):
 def _tile_complex_product(z, w):
     """The product of two complex numbers."""
     return tg.vector(z[0] * w[0] - z[1] * w[1], z[0] * w[1] + z[1] * w[0])
+
+
+@part
+def _tile_swapped_product(z, w):
+    """The product of two complex numbers, the first of which has its parts exchanged."""
+    return tg._tile_complex_product(tg._tile_swap_parts(z), w)
 
 
 @part

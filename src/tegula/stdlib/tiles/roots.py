@@ -116,20 +116,17 @@ def padded_length(n: int, alignment: int = 1) -> int:
 
 
 @lru_cache(maxsize=64)
-def chirp(n: int) -> np.ndarray:
-    """Real and imaginary parts, (n, 2), of exp(-pi i k * k / n) for k below n."""
-    return np.stack(roots(2 * n, np.arange(n) ** 2), axis=-1)
-
-
-@lru_cache(maxsize=64)
-def chirp_spectrum(n: int, length: int) -> np.ndarray:
-    """The transform of the conjugate of `chirp`, periodic with a padded length and symmetric around 0, divided by the
-    length: real and imaginary parts in the last dimension."""
+def chirp_factors(n: int, length: int) -> np.ndarray:
+    """The factors of Bluestein's algorithm, (2, length, 2), real and imaginary parts in the last dimension. The first
+    transform is multiplied by the conjugate of the spectrum of the conjugate chirp, divided by the padded length, where
+    the chirp is periodic with this length and symmetric around 0. The second transform is multiplied by the chirp
+    exp(-pi i k * k / n), padded with zeros."""
     cosine, sine = precise_roots(2 * n, np.arange(n) ** 2)
-    padded = np.zeros(length, np.clongdouble)
-    padded[:n] = cosine - 1j * sine
+    chirp, padded = np.zeros(length, np.clongdouble), np.zeros(length, np.clongdouble)
+    chirp[:n] = cosine + 1j * sine
+    padded[:n] = np.conj(chirp[:n])
     padded[length - n + 1 :] = padded[1:n][::-1]
-    result = np.fft.fft(padded) / length
+    result = np.stack((np.conj(np.fft.fft(padded)) / length, chirp))
     return np.stack((result.real, result.imag), axis=-1).astype(np.float64)
 
 
@@ -181,8 +178,7 @@ def output_position(r: int) -> np.ndarray:
 
 __all__ = [
     "butterfly_steps",
-    "chirp",
-    "chirp_spectrum",
+    "chirp_factors",
     "factors",
     "has_coprime_factors",
     "input_order",
