@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
+from inspect import unwrap
 from pathlib import Path
 
 import pytest
 from vector_add import ARGUMENT_BYTES, VECTOR_ADD
 
+from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.backend.pressure import Pressure, register_pressure
 from tegula.backend.ptx import (
@@ -26,6 +29,7 @@ from tegula.errors import InternalError
 from tegula.target import CUDA_TARGETS, cuda_target_for, get_cuda_target
 
 ASSEMBLERS = candidates()
+started = contextmanager(unwrap(ptx.started))  # tests wait for no process otherwise
 needs_ptxas = pytest.mark.skipif(not ASSEMBLERS, reason="needs ptxas: the extra 'offline' or a CUDA toolkit")
 
 
@@ -319,6 +323,39 @@ def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
     expected = [entry if n is None else f"{entry}.minnctapersm {n}\n" for n in runs]
     assert [path.read_text() for path in attempts][: len(expected)] == expected
     assert spilled or len(attempts) == 1
+
+
+def test_a_ptxas_that_was_started_reads_the_first_ptx(tmp_path: Path) -> None:
+    """With a ptxas that notes when it starts, and what it reads."""
+    ptxas = program(
+        tmp_path,
+        f'echo start >> {tmp_path}/runs; while [ "$1" != -o ]; do shift; done; printf code > "$2"\n'
+        f'echo "$(basename $3) $(head -n 1 $3)" >> {tmp_path}/runs',
+    )
+    with started("sm_90a", False, ptxas):
+        assert [compile_cubin(text, "sm_90a", ptxas).code for text in ("first", "second")] == [b"code"] * 2
+    assert (tmp_path / "runs").read_text().split("\n")[:-1] == [
+        *("start", "stdin first"),
+        *("start", "kernel.ptx second"),
+    ]
+
+
+def test_a_ptxas_that_was_started_in_vain_is_ended(tmp_path: Path) -> None:
+    """For PTX without source lines, which needs other options, and after an error."""
+    ptxas = program(
+        tmp_path,
+        f'while [ "$1" != -o ]; do shift; done; echo "$(basename $3)" >> {tmp_path}/runs; cat "$3" > "$2"',
+    )
+    with started("sm_90a", True, ptxas):
+        assert compile_cubin("text", "sm_90a", ptxas).code == b"text"
+    with pytest.raises(InternalError, match="stopped"), started("sm_90a", False, ptxas):
+        raise InternalError("stopped")
+    assert "kernel.ptx" in (tmp_path / "runs").read_text()
+    with (
+        pytest.raises(InternalError, match="ptxas cannot be started"),
+        started("sm_90a", False, str(tmp_path)),
+    ):
+        pass
 
 
 def test_without_ptxas_the_driver_gets_the_ptx() -> None:

@@ -10,6 +10,8 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 from math import prod
@@ -22,6 +24,8 @@ from tegula.errors import InternalError
 
 TIMEOUT = 600
 """The time limit of a run of ptxas in seconds."""
+STDIN = "/dev/stdin"
+"""The path of a process's standard input."""
 
 REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the maximum number of CTAs of an SM."""
@@ -249,20 +253,78 @@ def check_log(log: str) -> None:
         raise Complaint("ptxas complains about the generated code:\n" + "\n".join(complaints))
 
 
+_started: ContextVar[_Started | None] = ContextVar("started", default=None)
+"""The process that waits for the PTX of the compile in this context."""
+
+
+@contextmanager
+def started(arch: str, has_lines: bool, configured: str | None = None) -> Iterator[None]:
+    """Start ptxas, which loads in 10 ms while the caller generates PTX, and reads the PTX of the first run in the
+    `with` block. `has_lines`: whether the PTX will contain source line directives; `configured`: as for
+    `compile_cubin`."""
+    programs = candidates(configured)
+    if not programs or not os.path.exists(STDIN):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
+        process = _Started(programs[0], arch, has_lines, Path(folder, "kernel.cubin"))
+        token = _started.set(process)
+        try:
+            yield
+        finally:
+            _started.reset(token)
+            process.end()
+
+
+class _Started:
+    """A process of ptxas that waits for the PTX on its standard input."""
+
+    def __init__(self, program: Path, arch: str, has_lines: bool, output: Path) -> None:
+        self.arguments, self.output = (program, arch, has_lines), output
+        self.process = _start(_command(program, arch, has_lines, STDIN, output), subprocess.PIPE)
+
+    def end(self) -> None:
+        """End the process if no run has used it."""
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate()
+
+
 def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
+    arguments = program, arch, has_lines(ptx)
+    waiting = _started.get()
+    if waiting is not None and waiting.process.returncode is None and waiting.arguments == arguments:
+        return _finished(waiting.process, waiting.output, ptx)
     with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
         source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        lines = ["--generate-line-info"] if has_lines(ptx) else []
-        command = [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(output), str(source)]
-        try:
-            completed = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
-        except subprocess.TimeoutExpired as error:
-            raise InternalError(f"ptxas did not finish within {TIMEOUT} seconds") from error
-        except OSError as error:
-            raise InternalError(f"ptxas cannot be started: {error}") from error
-        log = completed.stderr + completed.stdout
-        return completed.returncode, log, output.read_bytes() if completed.returncode == 0 else b""
+        return _finished(_start(_command(*arguments, str(source), output), None), output, None)
+
+
+def _command(program: Path, arch: str, has_lines: bool, source: str, output: Path) -> list[str]:
+    lines = ["--generate-line-info"] if has_lines else []
+    return [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(output), source]
+
+
+def _start(command: list[str], stdin: int | None) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=True)
+    except OSError as error:
+        raise InternalError(f"ptxas cannot be started: {error}") from error
+
+
+def _finished(process: subprocess.Popen[str], output: Path, source: str | None) -> tuple[int, str, bytes]:
+    """The exit status, the log and the code of a process that reads `source` from its standard input, if given."""
+    try:
+        printed, log = process.communicate(source, TIMEOUT)
+    except BaseException as error:
+        process.kill()
+        process.communicate()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        raise InternalError(f"ptxas did not finish within {TIMEOUT} seconds") from error
+    return process.returncode, log + printed, output.read_bytes() if process.returncode == 0 else b""
 
 
 def _read(code: bytes, log: str) -> Cubin:
