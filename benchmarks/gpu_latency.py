@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 import tegula as tg
+from benchmarks import compiles
 from benchmarks import gpu_kernels as kernels
+from benchmarks.compiles import CONTEXT
 from benchmarks.measure import Row, fresh_process
 from tegula import kernels as library_kernels
 from tegula.kernels import gemm
@@ -21,16 +23,6 @@ from tegula.kernels.shapes import Tile
 LAUNCHES, SAMPLES, RUNS = 300, 41, 5
 LAUNCH_COUNT = LAUNCHES * SAMPLES
 
-CONTEXT = """
-import ctypes
-driver = ctypes.CDLL("libcuda.so.1")
-device, context = ctypes.c_int(), ctypes.c_void_p()
-assert driver.cuInit(0) == 0
-assert driver.cuDeviceGet(ctypes.byref(device), 0) == 0
-assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
-assert driver.cuCtxSetCurrent(context) == 0
-"""
-"""Creates the driver's context before the clock starts, because every program on a GPU needs this time."""
 IMPORT = """
 import time
 start = time.perf_counter()
@@ -263,5 +255,6 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "attention, cold": partial(
         process, "attention with roles, source to loaded machine code, cold", COLD_ATTENTION, None, warm=False
     ),
+    **{f"first call, {name}": partial(compiles.rows_of, name, "cuda:0") for name in compiles.CALLS},
 }
 """The cases by name, in order; each yields its rows."""
