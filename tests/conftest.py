@@ -22,6 +22,7 @@ from support.folders import ON_ALL_DEVICES, ON_GPUS, follows
 # Threads of NumPy's matrix library spin for 20 ms after each matmul, longer than most tests take. The library reads
 # this variable when it is imported, at the latest by pytest's plugins.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TEGULA_VERIFY_PASSES", "1")
 pytest_plugins = ["support.cpu_times", "support.code_cache", "support.machine_code"]
 TESTS = Path(__file__).parent
 

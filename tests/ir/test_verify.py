@@ -20,7 +20,7 @@ def make() -> tuple[KernelBuilder, Kernel]:
     total = m.for_(n, [x], lambda i, a: m("mul", a, y))
     m.if_(m.cmp("lt", total, x), lambda: x, lambda: y)
     m.map(lambda a: m("neg", a), m("tile.full", x, shape=(4,)))
-    kernel, verified = m.finish(), Verified()
+    kernel, verified = m.finish(), Verified(image=[])
     verify(kernel, verified)
     VALID.append((kernel, verified))
     return m, kernel

@@ -15,7 +15,7 @@ from tegula.ir.text import parse_kernel, print_kernel
 from tegula.ops.scalar import Mul, Neg
 from tegula.passes.pipeline import FOR_CPU, PREPARE
 from tegula.passes.pipeline_gpu import FOR_GPU
-from tegula.passes.runner import Analysis, Compilation, GpuCompilation, Pass, run
+from tegula.passes.runner import VERIFY_EACH, Analysis, Compilation, GpuCompilation, Pass, run
 from tegula.target import get_cuda_target
 
 TEXT = """kernel "k" {
@@ -56,6 +56,18 @@ def test_the_error_names_the_pass_that_breaks_the_kernel(last: list[Pass[Compila
         run(passes, parse_kernel(TEXT), Compilation(), lambda name, _: names.append(name))
     assert caught.value.__notes__ == ["after pass corrupt"]
     assert names == ["leave_unchanged"]
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_only_the_last_result_is_verified_outside_of_tests(is_last: bool, monkeypatch: Any) -> None:
+    monkeypatch.delenv(VERIFY_EACH)
+    kernel, passes = parse_kernel(TEXT), (Pass(corrupt), Pass(leave_unchanged))
+    if not is_last:
+        run(passes, kernel, Compilation())
+        return
+    with pytest.raises(InternalError, match="must end in 'yield'") as caught:
+        run(passes, kernel, Compilation(), is_last=True)
+    assert caught.value.__notes__ == ["after all passes; TEGULA_VERIFY_PASSES=1 names the pass"]
 
 
 def test_the_kernel_before_the_first_pass_is_verified_too() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import is_
-from typing import NoReturn
+from operator import attrgetter, is_
+from typing import NoReturn, TypeVar
 
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
@@ -14,21 +14,18 @@ from tegula.ir.values import REGISTRY, Op, Region, TypeRule, Value
 from tegula.types import Type
 
 TypeKey = tuple[object, ...]
+Item = TypeVar("Item")
+_type_of = attrgetter("type")
 
 
 @dataclass(slots=True)
 class Verified:
     """The results of earlier verifications of a kernel. `fitting`: the keys of ops whose types are valid, with the
     types and attributes that each key identifies, which keeps these objects alive; `image`: the IR that was valid
-    last; `classes`: the classes of the ops in it."""
+    last, which is not verified again; None if no image is kept."""
 
     fitting: dict[TypeKey, list[object]] = field(default_factory=dict[TypeKey, list[object]])
-    image: list[object] = field(default_factory=list[object])
-    classes: set[type[Op]] = field(default_factory=set[type[Op]])
-
-    def has_ops_of(self, kinds: tuple[type[Op], ...]) -> bool:
-        """Whether the IR that was valid last has an op of one of these classes; true if there are none."""
-        return not kinds or any(issubclass(c, kinds) for c in self.classes)
+    image: list[object] | None = None
 
 
 def verify(kernel: Kernel, known: Verified | None = None) -> None:
@@ -50,12 +47,13 @@ def verify(kernel: Kernel, known: Verified | None = None) -> None:
         raise InternalError(f"kernel {kernel.name}: the body has a parent")
     known = Verified() if known is None else known
     image: list[object] = []
-    _append_image(kernel.body, image)
-    if len(image) == len(known.image) and all(map(is_, image, known.image)):
-        return
-    verifier = _Verifier(kernel, known.fitting)
-    verifier.region(kernel.body, None, set())
-    known.image, known.classes = image, verifier.classes
+    if known.image is not None:
+        _append_image(kernel.body, image)
+        if len(image) == len(known.image) and all(map(is_, image, known.image)):
+            return
+    _Verifier(kernel, known.fitting).region(kernel.body, None, set())
+    if known.image is not None:
+        known.image = image
 
 
 def _append_image(region: Region, image: list[object]) -> None:
@@ -83,8 +81,7 @@ class _Verifier:
     def __init__(self, kernel: Kernel, fitting: dict[TypeKey, list[object]]) -> None:
         self.kernel = kernel
         self.fitting = fitting
-        self.seen: set[Op | Region] = set()
-        self.classes: set[type[Op]] = set()
+        self.seen: set[Region] = set()
 
     def fail(self, op: Op | None, message: str) -> NoReturn:
         name = f"{op.NAME or type(op).__name__} at {op.loc}" if op is not None else f"at {self.kernel.loc}"
@@ -103,12 +100,8 @@ class _Verifier:
             defined.append(arg)
         if not region.ops or region.ops[-1].NAME != "yield":
             self.fail(region.ops[-1] if region.ops else parent, "a region must end in 'yield'")
-        seen, fitting, last = self.seen, self.fitting, region.ops[-1]
-        self.classes.update(map(type, region.ops))
+        fitting, last = self.fitting, region.ops[-1]
         for op in region.ops:
-            if op in seen:
-                self.fail(op, "the op appears twice")
-            seen.add(op)
             if op.parent is not region:
                 self.fail(op, "the op's parent is not the region that contains it")
             if op.NAME == "yield" and op is not last:
@@ -117,7 +110,7 @@ class _Verifier:
                 missing = next(v for v in op.operands if v not in visible)
                 self.fail(op, f"operand {missing} is not defined before this use")
             for result in op.results:
-                if result.owner is not op or result in visible:
+                if result.owner is not op:
                     self.fail(op, f"result {result} belongs to another op")
             if op.regions:
                 self.nested(op, visible)
@@ -125,6 +118,10 @@ class _Verifier:
                 fitting[type_key] = self.types(op)
             visible.update(op.results)
             defined += op.results
+        if len({*region.ops}) < len(region.ops):
+            self.fail(_repeated(region.ops), "the op appears twice")
+        if len({*defined}) < len(defined):
+            self.fail(parent, f"value {_repeated(defined)} is defined twice")
         visible.difference_update(defined)
 
     def nested(self, op: Op, visible: set[Value]) -> None:
@@ -159,19 +156,21 @@ class _Verifier:
         return [*(v.type for v in (*op.operands, *op.results, *inner)), *op.attrs.values()]
 
 
+def _repeated(items: Sequence[Item]) -> Item:
+    """The first item that occurs twice."""
+    return next(item for k, item in enumerate(items) if item in items[:k])
+
+
 def _type_key(op: Op) -> TypeKey:
     """A key that is equal for ops of one class that have identical types and attributes, as long as these objects stay
     alive. The types of these ops are then equally valid: of its regions, `infer` reads the types of arguments and of
     yielded values."""
-    operands, attrs = op.operands, op.attrs
-    parts: list[object] = [id(v.type) for v in operands]
-    parts += [id(v.type) for v in op.results]
-    if attrs:
-        parts += attrs
-        parts += map(id, attrs.values())
+    values: list[Value] = [*op.operands, *op.results]
+    counts = [len(op.operands)]
     for region in op.regions:
-        parts += (None, *[id(v.type) for v in region.args], None, *[id(v.type) for v in region.yielded])
-    return type(op), len(operands), *parts
+        values += (*region.args, *region.yielded)
+        counts += (len(region.args), len(region.yielded))
+    return *op.identity(), *counts, *map(id, map(_type_of, values))
 
 
 def _types(types: Sequence[Type]) -> str:

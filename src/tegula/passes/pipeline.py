@@ -86,4 +86,4 @@ def fix_rounding(kernel: Kernel) -> None:
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
     """Run the passes for the CPU. Returns the uniformity of values."""
-    return run(FOR_CPU, kernel, Compilation(), observe).uniformity
+    return run(FOR_CPU, kernel, Compilation(), observe, is_last=True).uniformity

@@ -105,4 +105,4 @@ def for_gpu(
 ) -> GpuCompilation:
     """Run the passes for a GPU and return their context. `schedule`: the schedule to use, if one has been selected for
     the kernel already; `reload`: whether operands of matmuls are loaded again to save shared memory."""
-    return run(FOR_GPU, kernel, GpuCompilation(target, debug, schedule, reload), observe)
+    return run(FOR_GPU, kernel, GpuCompilation(target, debug, schedule, reload), observe, is_last=True)

@@ -6,11 +6,12 @@ error for an invalid program of the user."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tegula.dataclass import dataclass, field
-from tegula.ir import Kernel, Op
+from tegula.ir import Contents, Kernel, Op
 from tegula.ir.verify import Verified, verify
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 Observer = Callable[[str, Kernel], None]
 """A function that is called after each pass with the name of the pass and the kernel."""
+VERIFY_EACH = "TEGULA_VERIFY_PASSES"
+"""The environment variable with which kernels are verified after each pass, so that the error names the pass. Tests set
+it."""
 
 
 @dataclass(slots=True)
@@ -89,23 +93,33 @@ class Analysis(Pass[PassContext]):
 
 
 def run(
-    passes: Sequence[Pass[Context]], kernel: Kernel, context: Context, observe: Observer | None = None
+    passes: Sequence[Pass[Context]],
+    kernel: Kernel,
+    context: Context,
+    observe: Observer | None = None,
+    is_last: bool = False,
 ) -> Context:
-    """Run the passes in order, except those without ops to act on, verify the kernel before the first and after each
-    pass, and return the context. The error of the verifier names the pass."""
-    known = Verified()
+    """Run the passes in order, except those without ops to act on, and return the context. The kernel is verified
+    before the first pass, and after the last one if no other pipeline follows (`is_last`); with TEGULA_VERIFY_PASSES=1
+    after each pass, which the verifier's error names."""
+    verifies_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
+    known = Verified(image=[] if verifies_each else None)
+    contents: Contents | None = None
     _verify(kernel, known, f"before pass {passes[0].name}")
     for step in passes:
         if not step.when(context):
             continue
-        if known.has_ops_of(step.acts_on):
+        changes = not isinstance(step, Analysis)
+        if not step.acts_on or (contents := contents or Contents(kernel)).have(*step.acts_on):
             step.run(kernel, context)
-            if not isinstance(step, Analysis):
-                _verify(kernel, known, f"after pass {step.name}")
-        if isinstance(step, Analysis):
-            continue
-        if observe is not None:
+            if changes:
+                contents = None
+                if verifies_each:
+                    _verify(kernel, known, f"after pass {step.name}")
+        if changes and observe is not None:
             observe(step.name, kernel)
+    if is_last and not verifies_each:
+        _verify(kernel, known, f"after all passes; {VERIFY_EACH}=1 names the pass")
     return context
 
 
