@@ -62,6 +62,17 @@ def assemble(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
     return text, cubin
 
 
+def define_tables(text: str) -> str:
+    """LLVM's text with definitions of the tables that it declares."""
+
+    def defined(match: re.Match[str]) -> str:
+        words = match[2].split(",")
+        numbers = ", ".join(f"i64 u{word}" for word in words)
+        return f"{match[1]} = private unnamed_addr constant [{len(words)} x i64] [{numbers}], align 16"
+
+    return re.sub(r"^(@table\d+) = external [^;\n]*; (.*)$", defined, text, flags=re.MULTILINE)
+
+
 CPU_REPLACEMENTS = (
     (r"^@shared = .*$", ""),
     (
@@ -128,7 +139,7 @@ the upper half of a float64, and reciprocal square roots one ulp too small."""
 def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
     """Run all threads of all blocks one by one, for a kernel whose threads do not communicate. `dims`: the dimensions
     of the launch, including threads; `blocks`: the number of CTAs."""
-    text = code.text
+    text = define_tables(code.text)
     for pattern, new in CPU_REPLACEMENTS:
         text = re.sub(pattern, new, text, flags=re.MULTILINE)
     assert "nvvm" not in text, "the threads of this kernel communicate"

@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from fibers import END_REQUEST, REQUEST_TEXT, Fibers
+from gpu_code import define_tables
 from memory_order import AccessOrder
 from tensor_cores import multiply_group, multiply_warp, swizzled_offset, to_tf32
 
@@ -108,7 +109,8 @@ def run_together(
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, report))
     size = 2 if code.clustered and blocks % 2 == 0 else 1
-    source = _instrument_accesses(code.text) if order else code.text
+    text = define_tables(code.text)
+    source = _instrument_accesses(text) if order else text
     assert rows == 1 or rows <= code.max_warps
     texts = [_translate(source, rank, size, rows if code.max_warps > 1 else 0) for rank in range(size)]
     objects = [(load(compile_object(text, get_target())), callees) for text, callees in texts]

@@ -86,7 +86,12 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
         np.testing.assert_array_equal(o[3], FLAGS[row, np.arange(64) % 12])
         byte = n % 256
         np.testing.assert_array_equal(o[4], NUMBERS[np.where(byte < 8, byte, 7), 2])
-        assert len(re.findall(r"\.global \.align 16 \.b8 table", text)) == 4, "each table occurs once"
+        assert len(re.findall(r"^\.global \.align 16 \.b(8|64) table", text, re.M)) == 4, (
+            "each table occurs once"
+        )
+        (words,) = re.findall(r"\.b64 table\d+\[512\] = \{(.*)\};", text)
+        data = np.array([int(word, 0) for word in words.split(",")], np.uint64)
+        np.testing.assert_array_equal(data.view(np.float32), COSINES.astype(np.float32))
         assert re.search(r"ld\.global\.nc", text)
     if kernel is parts:
         np.testing.assert_array_equal(o[:4], [n + 1, n + 1, n + 2, np.full(64, 7)])
@@ -94,6 +99,26 @@ def check(kernel: Any, n: np.ndarray, o: np.ndarray, text: str) -> None:
         reshaped = n.reshape(2, 32)
         np.testing.assert_array_equal(o[0], (reshaped[:, ::-1] + 1).ravel())
         np.testing.assert_array_equal(o[3], np.repeat(reshaped[:, 4] + 1 - reshaped[:, 5], 32))
+
+
+@tg.kernel
+def odd_tables(n: tg.array[int], o: tg.array2d[tg.float64]):
+    i = tg.tid()
+    o[0, i] = tg.float64(tg.table(COSINES[:65], tg.float32)[n[i]])
+    o[1, i] = tg.table(COSINES[:65])[n[i]] + tg.table(COSINES[:65])[64]
+
+
+@pytest.mark.machine_code
+def test_tables_of_odd_lengths_are_padded_in_ptx() -> None:
+    n = tg.array(np.arange(64, dtype=np.int32) + 1)
+    launch = Launch(odd_tables, [n, tg.zeros((2, 64), dtype=tg.float64)], (64,), 32)
+    lowered_kernel, compilation = agrees(launch)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
+    run_together(code, odd_tables, launch.args, launch.dims, 2)
+    expected = np.stack((COSINES[1:65].astype(np.float32), COSINES[1:65] + COSINES[64]))
+    np.testing.assert_array_equal(launch.args[1].numpy(), expected)
+    text = assemble(code)[0]
+    assert sorted(re.findall(r"\.b64 table\d+\[(\d+)\]", text)) == ["33", "65"]
 
 
 REFUSED_EXPRESSIONS = {

@@ -224,6 +224,7 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     unknown `arch`."""
     from tegula.backend.frame_addresses import fold_frame_addresses
     from tegula.backend.ptx_repairs import repair_ptx
+    from tegula.backend.ptx_tables import define_tables
 
     target = get_cuda_target(arch)
     module = _ptx_module(ir_text, target)
@@ -234,7 +235,8 @@ def compile_ptx(ir_text: str, arch: str) -> str:
         raise InternalError(f"generated code calls undefined functions: {', '.join(missing)}")
     _optimise_ptx(module, target)
     with _strength_reduction(True):
-        return repair_ptx(fold_frame_addresses(_cuda_machine(target).emit_assembly(module)))
+        ptx = repair_ptx(fold_frame_addresses(_cuda_machine(target).emit_assembly(module)))
+    return define_tables(ptx, ir_text)
 
 
 def _ptx_module(ir_text: str, target: CudaTarget) -> Any:

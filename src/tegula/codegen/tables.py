@@ -1,4 +1,7 @@
-"""Reads of tables, which are read-only data of the compiled code."""
+"""Reads of tables, which are read-only data of the compiled code.
+
+Reads at literal indices become literals, so that LLVM needs no values of long tables: on GPUs these are declared only,
+with a comment that becomes the definition in PTX (see `tegula.backend.ptx_tables`)."""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tegula.codegen.text import Code, constants, memory_type, register_type, vector_of
+from tegula.codegen.text import Code, constant, constants, memory_type, register_type, vector_of
 from tegula.ops.table import TableGet
 from tegula.types import DType, float32, float64, to_numpy
 
 MIN_STRING = 64
-"""The minimum number of elements of a table that is defined by a string."""
+"""The minimum number of elements of a table whose definition LLVM reads as a string, or not at all."""
+WORD = 8
+"""The bytes of a word of PTX's definition of a table, which ptxas reads several times faster than bytes."""
 ROW_LENGTHS = (2, 4)
 """The lengths of the last dimension for which a GPU reads a whole row by one access."""
 
@@ -21,13 +26,14 @@ def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: in
     dtype: DType = op.type
     scalar, space = memory_type(dtype), code.table_space
     index_type = vector_of("i64", width)
-    definition = _definition if code.table_space else _bytes_definition
-    table = code.table(dtype, op.elements, lambda: definition(scalar, dtype, op.elements))
     pointer_type, size = f"ptr {space}".rstrip(), max(1, dtype.bits // 8)
     indices = [
         _clamped(code, value.type, x, n, width)
         for value, x, n in zip(op.indices, registers, op.shape, strict=True)
     ]
+    if all(map(str.isdecimal, indices)):
+        return constant(dtype, op.elements[int(_flat_index(code, op, indices, 1))], width)
+    table = code.table(dtype, op.elements, lambda: _definition(code, scalar, dtype, op.elements))
     *outer, last = indices
     if (
         code.table_space
@@ -111,20 +117,33 @@ def _extended_index(code: Code, outer_index: str, index: str, size: int, width: 
     return code.emit(f"add {t} {code.emit(f'mul {t} {outer_index}, {_i64_constant(size, width)}')}, {index}")
 
 
-def _definition(scalar: str, dtype: DType, elements: Sequence[float]) -> str:
+def _definition(code: Code, scalar: str, dtype: DType, elements: Sequence[float]) -> str:
+    """The definition of a table of at least `MIN_STRING` floats of 32 or 64 bits as a string, which LLVM parses several
+    times faster than numbers, or as words for the assembler; of other tables as numbers."""
+    if dtype in (float32, float64) and len(elements) >= MIN_STRING:
+        with np.errstate(over="ignore"):
+            data = np.array(elements, to_numpy(dtype)).astype(f"<f{dtype.bits // 8}").view(np.uint8)
+        if not code.table_space:
+            return f'private unnamed_addr constant [{len(data)} x i8] c"{_ESCAPED[data].tobytes().decode()}", align 16'
+        declaration = f"external {code.table_space}constant [{len(elements)} x {scalar}], align 16"
+        return f"{declaration} ; {_words(data)}"
     numbers = [str(int(bool(x))) for x in elements] if dtype.is_bool else constants(dtype, elements)
     values = ", ".join([f"{scalar} {x}" for x in numbers])
-    return f"[{len(elements)} x {scalar}] [{values}], align 16"
+    array = f"[{len(elements)} x {scalar}] [{values}], align 16"
+    return f"private unnamed_addr {code.table_space}constant {array}"
 
 
-# Byte k of a string constant is written as three characters.
+def _words(data: np.ndarray) -> str:
+    """The words of bytes, padded with zeros, as hexadecimal numbers. The lowest byte of a word is the first."""
+    padded = np.zeros(-(-len(data) // WORD) * WORD, np.uint8)
+    padded[: len(data)] = data
+    words = padded.reshape(-1, WORD)[:, ::-1]
+    text = np.empty((len(words), len("0x") + 2 * WORD + len(",")), np.uint8)
+    text[:, 0], text[:, 1], text[:, -1] = b"0x,"
+    text[:, 2:-1] = _DIGITS[words].reshape(len(words), -1)
+    return text.tobytes().decode()[:-1]
+
+
+# Byte k of a string constant is written as three characters, byte k of a word as two.
 _ESCAPED = np.array([list(f"\\{k:02X}".encode()) for k in range(256)], np.uint8)
-
-
-def _bytes_definition(scalar: str, dtype: DType, elements: Sequence[float]) -> str:
-    """A definition as a string, which LLVM parses several times faster than numbers; for floats of 32 and 64 bits."""
-    if dtype not in (float32, float64) or len(elements) < MIN_STRING:
-        return _definition(scalar, dtype, elements)
-    with np.errstate(over="ignore"):
-        data = np.array(elements, to_numpy(dtype)).astype(f"<f{dtype.bits // 8}").view(np.uint8)
-    return f'[{len(data)} x i8] c"{_ESCAPED[data].tobytes().decode()}", align 16'
+_DIGITS = np.array([list(f"{k:02x}".encode()) for k in range(256)], np.uint8)

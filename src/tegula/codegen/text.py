@@ -276,8 +276,8 @@ class Code:
         self._next = 0
 
     def table(self, dtype: DType, elements: Sequence[float], definition: Callable[[], str]) -> str:
-        """The name of read-only data, which is defined once. `definition` returns the type, value and alignment of the
-        data, and is called once for ops that share an object."""
+        """The name of read-only data, which is defined once. `definition` returns the definition in LLVM's text,
+        after the name, and is called once for ops that share an object."""
         key = id(elements), dtype
         if key not in self.tables_by_object:
             self.tables_by_object[key] = (
@@ -288,11 +288,7 @@ class Code:
 
     def table_lines(self) -> str:
         """The definitions of all tables."""
-        lines = (
-            f"{name} = private unnamed_addr {self.table_space}constant {data}"
-            for data, name in self.tables.items()
-        )
-        return "".join(f"{line}\n" for line in lines)
+        return "".join(f"{name} = {definition}\n" for definition, name in self.tables.items())
 
     @property
     def register_count(self) -> int:

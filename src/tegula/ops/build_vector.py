@@ -182,10 +182,13 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
         return data
     scalar = element_type(dtype)
     require(isinstance(scalar, DType), f"the elements of a table must be scalars, got {scalar}")
-    try:
-        return fitted(data, to_numpy(scalar_of(scalar)), str(scalar))
-    except UnfitNumber as error:
-        raise TypeRule(str(error), "", "OutOfRange", culprit=data) from None
+    key = id(data), scalar
+    if key not in b.tables:
+        try:
+            b.tables[key] = data, fitted(data, to_numpy(scalar), str(scalar))
+        except UnfitNumber as error:
+            raise TypeRule(str(error), "", "OutOfRange", culprit=data) from None
+    return b.tables[key][1]
 
 
 @public("vector")

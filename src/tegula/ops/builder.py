@@ -88,7 +88,8 @@ class OpBuilder(Builder):
     the group, which is a role or the block; `partial`: whether the last block may lack lanes; `library`: builds a call
     of a standard library function by name. `storage`: the declared storage of new tiles; `read_only`: tiles that cannot
     be written, with the name of the function that created each tile. `thread_arrays`: the values that are per-thread
-    arrays. `elected`: whether one thread of the group runs the ops. `on_gpu`: as in `LaunchClass`."""
+    arrays. `elected`: whether one thread of the group runs the ops. `on_gpu`: as in `LaunchClass`. `tables`:
+    converted arrays, by the identity of the array, which the entry keeps alive, and the type that was asked for."""
 
     __slots__ = (
         "block_lanes",
@@ -99,6 +100,7 @@ class OpBuilder(Builder):
         "partial",
         "read_only",
         "storage",
+        "tables",
         "thread_arrays",
     )
 
@@ -114,11 +116,10 @@ class OpBuilder(Builder):
         self.block_lanes = self.lanes = lanes
         self.partial = partial
         self.library = library
-        self.storage: dict[Value, str] = {}
-        self.read_only: dict[Value, str] = {}
+        self.storage, self.read_only = dict[Value, str](), dict[Value, str]()
         self.thread_arrays: dict[Value, ThreadArray] = {}
-        self.elected = False
-        self.on_gpu: bool | None = None
+        self.elected, self.on_gpu = False, cast("bool | None", None)
+        self.tables: dict[tuple[int, object], tuple[NDArray[Any], Any]] = {}
 
     # Inserting -------------------------------------------------------------------------------------------------------
 
@@ -137,9 +138,8 @@ class OpBuilder(Builder):
     def _check_writable(self, target: Value) -> None:
         producer = self.read_only.get(root(target))
         if producer is not None:
-            raise TypeRule(
-                f"the result of {producer} is read-only", "change a copy of the tile: tg.copy(...)"
-            )
+            message = f"the result of {producer} is read-only"
+            raise TypeRule(message, "change a copy of the tile: tg.copy(...)")
 
     def one(
         self,

@@ -215,7 +215,7 @@ class KernelBuilder(OpBuilder):
         )
         indices = [self._wrap_index(i, n) for i, n in zip(index, x.shape, strict=False)]
         remaining = x.shape[len(index) :]
-        attrs = {"elements": tuple(x.ravel().tolist()), "shape": x.shape, "type": from_numpy(x.dtype)}
+        attrs = {"elements": self._elements(x), "shape": x.shape, "type": from_numpy(x.dtype)}
 
         def element_at(trailing: tuple[int, ...]) -> Value:
             return self.one(TableGet, [*indices, *(self.const(k, int32) for k in trailing)], attrs)
@@ -228,6 +228,13 @@ class KernelBuilder(OpBuilder):
         require(len(remaining) <= 2, message, "use more indices")
         element = _composite_type(remaining, from_numpy(x.dtype))
         return self.one(VecMake, [element_at(inner) for inner in np.ndindex(*remaining)], {"type": element})
+
+    def _elements(self, x: NDArray[Any]) -> tuple[Any, ...]:
+        """The elements of an array of constants in row-major order: one object for all reads of the array."""
+        key = id(x), tuple
+        if key not in self.tables:
+            self.tables[key] = x, tuple(x.ravel().tolist())
+        return self.tables[key][1]
 
     def _component(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
         if any(map(is_slice, index)):

@@ -535,12 +535,16 @@ def padding(r: int, m: int, s: int, phase: int = BANK_PHASE) -> int:
     """The padding of a row of results in elements, with which consecutive threads have the fewest bank conflicts in
     shared memory when they write results and when the next stage reads the results; 0 for the last stage, whose results
     are contiguous. `phase`: the number of elements that the banks access in one phase."""
-    lengths = range(r * s, r * s + phase)
-    return (
-        min(lengths, key=lambda n: (conflicts(n, s, phase) + conflicts(n, r * s, phase), n)) - r * s
-        if m > 1
-        else 0
-    )
+    if m == 1:
+        return 0
+    least, found = float("inf"), 0
+    for length in range(r * s, r * s + phase):
+        cycles = conflicts(length, s, phase) + conflicts(length, r * s, phase)
+        if cycles < least:
+            least, found = cycles, length - r * s
+        if cycles == 2:
+            break
+    return found
 
 
 def conflicts(length: int, s: int, phase: int) -> float:
@@ -548,8 +552,10 @@ def conflicts(length: int, s: int, phase: int) -> float:
     elements has the elements of s threads."""
     cycles, starts = 0, {phase * k % s for k in range(phase)}
     for first in starts:
-        banks = [(t // s * length + t % s) % phase for t in range(first, first + phase)]
-        cycles += max(map(banks.count, banks))
+        accesses = [0] * phase
+        for t in range(first, first + phase):
+            accesses[(t // s * length + t % s) % phase] += 1
+        cycles += max(accesses)
     return cycles / len(starts)
 
 
