@@ -154,7 +154,8 @@ _OPERATORS: dict[type[ast.AST], str] = {
 def subject_of(node: ast.AST) -> str:
     """The name of a node in messages: `tile_sum` for `tg.tile_sum(t)`, `'+'` for `a + b`, `'+='` for `a += b`."""
     if isinstance(node, ast.Call):
-        return node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+        f = node.func
+        return f.attr if isinstance(f, ast.Attribute) else f.id if isinstance(f, ast.Name) else ast.unparse(f)
     if isinstance(node, ast.Compare):
         return f"'{_OPERATORS[type(node.ops[0])]}'" if type(node.ops[0]) in _OPERATORS else ""
     if isinstance(node, (ast.BinOp, ast.UnaryOp, ast.BoolOp)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from tegula.dataclass import dataclass, field
@@ -42,44 +42,59 @@ class Flow:
         self.locals: set[str] = {
             a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]
         }
+        self.binding: list[tuple[ast.stmt, list[ast.Call | ast.NamedExpr]]] = []
+        """The statements, without statements of nested functions, whose expressions contain calls or `:=`, each with
+        these nodes."""
         self.tree = tree
         for statement in tree.body:
-            self._visit(statement)
-        self.locals |= {
-            name for name, target, rebinds in targets(tree.body) if rebinds or isinstance(target, ast.Name)
-        }
+            self._visit(statement, in_loop=False)
 
     @cached_property
     def liveness(self) -> Liveness:
         """The liveness of names after each statement, computed on demand: few functions need it."""
         return Liveness(self.tree.body)
 
-    @cached_property
-    def binding(self) -> list[tuple[ast.stmt, list[ast.Call | ast.NamedExpr]]]:
-        """The statements, without statements of nested functions, whose expressions contain calls or `:=`, each with
-        these nodes."""
-        bindings = (
-            (statement, [*_calls_and_named_exprs(statement)]) for statement in _statements(self.tree.body)
-        )
-        return [(statement, nodes) for statement, nodes in bindings if nodes]
-
-    def _visit(self, statement: ast.stmt) -> None:
-        pending: list[tuple[ast.AST, bool]] = [(statement, False)]
+    def _visit(self, statement: ast.stmt, in_loop: bool) -> None:
+        """Record what a statement and the statements in it read and bind."""
+        for name, target, rebinds in _own_targets(statement):
+            if rebinds or isinstance(target, ast.Name):
+                self.locals.add(name)
+        if isinstance(statement, _NESTED):
+            self._read_by_nested(statement)
+            return
+        if isinstance(statement, (ast.For, ast.While)) and not in_loop:
+            self.loops.append((start_of(statement), end_of(statement)))
+            in_loop = True
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            self._read(statement.target)
+        inner: list[ast.stmt] = []
+        binding: list[ast.Call | ast.NamedExpr] = []
+        pending = children(statement)
         while pending:
-            node, in_loop = pending.pop()
-            if isinstance(node, _NESTED):
-                self.read_by_nested |= {n.id for n in walk(node) if isinstance(n, ast.Name)}
-                continue
-            if isinstance(node, (ast.For, ast.While)) and not in_loop:
-                self.loops.append((start_of(node), end_of(node)))
-                in_loop = True
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                self.reads.setdefault(node.id, []).append(start_of(node))
-            if isinstance(node, ast.NamedExpr):
-                self.locals.add(node.target.id)
-            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                self.reads.setdefault(node.target.id, []).append(start_of(node))
-            pending += [(child, in_loop) for child in children(node)]
+            node = pending.pop()
+            if isinstance(node, ast.Name):
+                if isinstance(node.ctx, ast.Load):
+                    self._read(node)
+            elif isinstance(node, ast.stmt):
+                inner.append(node)
+            elif isinstance(node, ast.Lambda):
+                self._read_by_nested(node)
+            else:
+                if isinstance(node, (ast.Call, ast.NamedExpr)):
+                    binding.append(node)
+                if isinstance(node, ast.NamedExpr):
+                    self.locals.add(node.target.id)
+                pending += children(node)
+        if binding:
+            self.binding.append((statement, binding))
+        for nested in reversed(inner):
+            self._visit(nested, in_loop)
+
+    def _read(self, name: ast.Name) -> None:
+        self.reads.setdefault(name.id, []).append(start_of(name))
+
+    def _read_by_nested(self, function: ast.AST) -> None:
+        self.read_by_nested |= {n.id for n in walk(function) if isinstance(n, ast.Name)}
 
     def live_after(self, name: str, node: ast.AST) -> bool:
         """Whether the value that a name has after a statement may be read later."""
@@ -126,57 +141,40 @@ Target = tuple[str, ast.AST, bool]
 
 def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
     """The targets of the assignments in the statements, nested blocks included, nested functions excluded."""
-    for node in _walk(statements):
-        for name in getattr(node, CHANGED, ()):
-            yield name, node, True
-        for name in getattr(node, UPDATED, ()):
-            yield name, node, False
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                yield from _targets(target)
-        elif isinstance(node, (ast.AnnAssign, ast.For)):
-            yield from _targets(node.target)
-        elif isinstance(node, ast.AugAssign):
-            yield from _changed_names(node.target)
-        elif isinstance(node, ast.FunctionDef):
-            yield node.name, node, True
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            yield from _targets(node.optional_vars)
+    for statement in statements:
+        yield from _own_targets(statement)
+        if not isinstance(statement, _NESTED):
+            yield from targets(_inner(statement))
 
 
-def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The statements and all nodes below them, except nodes below expressions, which hold no statements."""
-    yield from _below(nodes, (*_NESTED, ast.expr))
+def _own_targets(statement: ast.stmt) -> Iterator[Target]:
+    """The targets of a statement without the statements in it."""
+    for name in getattr(statement, CHANGED, ()):
+        yield name, statement, True
+    for name in getattr(statement, UPDATED, ()):
+        yield name, statement, False
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from _targets(target)
+    elif isinstance(statement, (ast.AnnAssign, ast.For)):
+        yield from _targets(statement.target)
+    elif isinstance(statement, ast.AugAssign):
+        yield from _changed_names(statement.target)
+    elif isinstance(statement, ast.FunctionDef):
+        yield statement.name, statement, True
+    elif isinstance(statement, ast.With):
+        for item in statement.items:
+            if item.optional_vars is not None:
+                yield from _targets(item.optional_vars)
 
 
-def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
-    """The nodes and all nodes below them, in source order; nodes below one of a `closed` kind are skipped."""
-    pending = [*nodes][::-1]
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, closed):
-            pending += children(node)[::-1]
-
-
-def _statements(block: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a function, without statements of nested functions."""
-    for statement in block:
-        yield statement
-        if not isinstance(statement, ast.FunctionDef):
-            for field in ("body", "orelse"):
-                yield from _statements(getattr(statement, field, ()))
-
-
-def _calls_and_named_exprs(statement: ast.stmt) -> Iterator[ast.Call | ast.NamedExpr]:
-    """The calls and the `:=` in a statement, without nested statements."""
-    pending = children(statement)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, (ast.Call, ast.NamedExpr)):
-            yield node
-        if not isinstance(node, (ast.stmt, ast.Lambda)):
-            pending += children(node)
+def _inner(statement: ast.AST) -> Iterator[ast.stmt]:
+    """The statements directly in a statement, its handlers and cases."""
+    for block in ("body", "orelse", "finalbody"):
+        yield from getattr(statement, block, ())
+    for parts in ("handlers", "cases"):
+        for part in getattr(statement, parts, ()):
+            yield from _inner(part)
 
 
 def _targets(target: ast.expr) -> Iterator[Target]:

@@ -16,7 +16,7 @@ from tegula.lang.bounds import ITERATORS, RANGE_FUNCTIONS, Bounds, counted, join
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
-from tegula.lang.flow import CHANGED_QUERY, bindings
+from tegula.lang.flow import CHANGED_QUERY, Bindings, bindings
 from tegula.lang.in_out import move_test_into_body, reject_updates
 from tegula.lang.iteration import leaves_loop, while_next
 from tegula.lang.joins import conflict, is_object, same_static
@@ -256,15 +256,15 @@ class Loops(Branches):
 
     def _trace_loop_op(self, node: ast.For, bounds: Bounds) -> None:
         """Trace a loop op. The body is retraced until a trace shows no new facts about rebound names."""
-        facts = NameFacts()
+        bound, facts = bindings(node.body), NameFacts()
         while True:
             before = self.snapshot()
-            carried = self._carried_names(node.body, facts, node.target)
+            carried = self._carried_names(bound, facts, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
             # During tracing the region needs an enclosing loop op, for the bounds.
             loop = For(limits, [], None, [region], self.builder.loc)
-            body = self._body(node, region, carried, partial(self._next_item, node, loop, bounds), 1)
+            body = self._body(node, bound, region, carried, partial(self._next_item, node, loop, bounds), 1)
             if not facts.add_facts(body.facts):
                 break
             self.restore(before)
@@ -397,17 +397,17 @@ class Loops(Branches):
         """Trace a `while` statement."""
         self._refuse_else(node)
         node = move_test_into_body(node)
-        facts = NameFacts()
+        bound, facts = bindings(node.body), NameFacts()
         while True:
             before = self.snapshot()
-            carried = self._carried_names(node.body, facts, None)
+            carried = self._carried_names(bound, facts, None)
             types = [t for c in carried for t in c.types]
             condition, region = Region(types), Region(types)
             test = self._loop_test(node, condition, carried)
             if test is False:
                 return
             self._check_condition(condition)
-            body = self._body(node, region, carried, lambda: None, 0)
+            body = self._body(node, bound, region, carried, lambda: None, 0)
             if not facts.add_facts(body.facts):
                 break
             self.restore(before)
@@ -493,12 +493,9 @@ class Loops(Branches):
 
     # Carrying --------------------------------------------------------------------------------------------------------
 
-    def _carried_names(
-        self, body: Sequence[ast.stmt], facts: NameFacts, target: ast.expr | None
-    ) -> list[CarriedName]:
-        """The names that the body rebinds and that are bound before the loop. A tile that is only changed in place is
-        not carried. Tiles that end an iteration without absent lanes start as full tiles."""
-        bound = bindings(body)
+    def _carried_names(self, bound: Bindings, facts: NameFacts, target: ast.expr | None) -> list[CarriedName]:
+        """The names that the body with these bindings rebinds and that are bound before the loop. A tile that is only
+        changed in place is not carried. Tiles that end an iteration without absent lanes start as full tiles."""
         names = list(bound.order)
         if target is not None:
             names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and n.id not in names]
@@ -548,18 +545,19 @@ class Loops(Branches):
     def _body(
         self,
         node: ast.For | ast.While,
+        bound: Bindings,
         region: Region,
         carried: list[CarriedName],
         prologue: Callable[[], None],
         first: int,
     ) -> Body:
-        """Trace the body once; `first` is the position of the first carried argument."""
+        """Trace the body once. `bound`: its bindings; `first`: the position of the first carried argument."""
         before = self.frame.names
         names = dict(before)
         names[BREAK] = names[CONTINUE] = False
         names.pop(RESULT, None)
         carried_names = {c.name for c in carried}
-        for name in bindings(node.body).rebound - carried_names:
+        for name in bound.rebound - carried_names:
             known = names.get(name, UNBOUND)
             if not isinstance(known, MARKS) and not is_object(known):
                 names[name] = Conflict(conflict(name, known, known))
