@@ -6,30 +6,27 @@ most of these instructions, but not shuffles, which LLVM treats as accesses to m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 _REMOVABLE = re.compile(
-    r"  %[\w.]+ = (?:"
+    r"  (%[\w.]+) = (?:"
     r"(?:select|[if]cmp|fneg|f?add|f?sub|f?mul|and|or|xor|shl|[la]shr|bitcast|[zs]ext|trunc|fpext|fptrunc|[us]itofp)\b"
     r"|call \w+ @llvm\.(?:fma|fabs|[us]min|[us]max|nvvm\.shfl\.sync)\b)"
 )
-"""Matches instructions without effects. Shuffles are included: all threads of a warp run the same instructions, so that
-no thread of the warp reads the result of an unused shuffle."""
+"""Matches instructions without effects, with the register of the result. Shuffles are included: all threads of a warp
+run the same instructions, so that no thread of the warp reads the result of an unused shuffle."""
 _NAME = re.compile(r"%[\w.]+")
 
 
 def without_unused(lines: Sequence[str]) -> list[str]:
     """The lines of a function, in order, without instructions whose results no other line reads."""
-    names_by_line = [_NAME.findall(line) for line in lines]
-    uses: dict[str, int] = {}
-    for names in names_by_line:
-        for name in names:
-            uses[name] = uses.get(name, 0) + 1
+    uses = Counter(_NAME.findall("\n".join(lines)))
     used_lines: list[str] = []
-    for line, names in zip(reversed(lines), reversed(names_by_line), strict=True):
-        if names and uses[names[0]] == 1 and _REMOVABLE.match(line):
-            for name in names:
-                uses[name] -= 1
+    for line in reversed(lines):
+        removable = _REMOVABLE.match(line)
+        if removable and uses[removable[1]] == 1:
+            uses.subtract(_NAME.findall(line))
         else:
             used_lines.append(line)
     used_lines.reverse()

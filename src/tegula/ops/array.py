@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import AtomicUpdate, ElementAccess, Op, Value
+from tegula.ir import AtomicUpdate, ElementAccess, Op, TypeRule, Value
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, operand, variadic
 from tegula.ops.base import require, require_range, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
@@ -26,8 +26,8 @@ def refuse_unless_sum(op: Any, value: Value, b: GradientBuilder) -> None:
 
 def array_type(t: Type) -> ArrayType:
     """The type as an array type; raises TypeRule for any other type."""
-    require(isinstance(t, ArrayType), f"expected an array, got {t}")
-    assert isinstance(t, ArrayType)
+    if not isinstance(t, ArrayType):
+        raise TypeRule(f"expected an array, got {t}")
     return t
 
 

@@ -87,11 +87,11 @@ def require_type(actual: Type, expected: Type, holder: str) -> None:
 
 def require_components(t: VecType | MatType) -> None:
     """Raise TypeRule for a vector or matrix with more than MAX_COMPONENTS components."""
-    require(
-        components(t) <= MAX_COMPONENTS,
-        f"{t} has {components(t):,} components, more than {MAX_COMPONENTS:,}",
-        "use a tile for more components",
-    )
+    if components(t) > MAX_COMPONENTS:
+        raise TypeRule(
+            f"{t} has {components(t):,} components, more than {MAX_COMPONENTS:,}",
+            "use a tile for more components",
+        )
 
 
 USAGE_HELP: dict[type, str] = {

@@ -47,8 +47,8 @@ def commute(first: str, second: str) -> bool:
 
 def buffer_type(t: Type) -> BufType:
     """The type as a buffer type; raises TypeRule for any other type."""
-    require(isinstance(t, BufType), f"expected a tile, got {t}")
-    assert isinstance(t, BufType)
+    if not isinstance(t, BufType):
+        raise TypeRule(f"expected a tile, got {t}")
     return t
 
 
@@ -74,8 +74,8 @@ class BufNew(Op):
 
     def infer(self) -> Sequence[Type]:
         t = self.tile.type
-        require(isinstance(t, TileType), f"expected a tile, got {t}")
-        assert isinstance(t, TileType)
+        if not isinstance(t, TileType):
+            raise TypeRule(f"expected a tile, got {t}")
         return [BufType(t.dtype, t.shape, self.storage, t.partial)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -247,9 +247,8 @@ def accessed(tile: BufType | TileType, indices: Sequence[Type]) -> ElementType:
     dimensions."""
     extra = len(indices) - len(tile.shape)
     t = tile.dtype
-    require(
-        0 <= extra <= len(element_shape(t)), f"{tile} takes {len(tile.shape)} indices, got {len(indices)}"
-    )
+    if not 0 <= extra <= len(element_shape(t)):
+        raise TypeRule(f"{tile} takes {len(tile.shape)} indices, got {len(indices)}")
     for i in indices:
         require(getattr(i, "is_int", False), f"indices must be integers, got {i}", "convert with int(...)")
     if extra == 0:

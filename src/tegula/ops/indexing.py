@@ -273,15 +273,17 @@ class KernelBuilder(OpBuilder):
 
     def _component_indices(self, t: VecType | MatType, index: Sequence[Operand]) -> list[Value]:
         shape = element_shape(t)
-        require(len(index) == len(shape), f"{t} takes {len(shape)} indices, got {len(index)}")
+        if len(index) != len(shape):
+            raise TypeRule(f"{t} takes {len(shape)} indices, got {len(index)}")
         return [self._wrap_index(i, n) for i, n in zip(index, shape, strict=True)]
 
     def _wrap_index(self, i: Operand, n: int) -> Value:
         """An index into n items as a non-negative index; negative indices count from the end. A constant out of range
         is an error."""
         if isinstance(i, int) and not isinstance(i, bool):
-            help = f"use an index from {-n} to {n - 1}; negative indices count from the end"
-            require_range(-n <= i < n, f"index {i} is out of bounds for a dimension of {n}", help)
+            if not -n <= i < n:
+                help = f"use an index from {-n} to {n - 1}; negative indices count from the end"
+                raise TypeRule(f"index {i} is out of bounds for a dimension of {n}", help, "OutOfRange")
             return self.const(i % n, int32)
         value = self.index(i)
         if IntegerRanges().nonnegative(value):

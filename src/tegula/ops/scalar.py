@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import AdditionLike, ComparisonLike, ConstantLike, Op, Value
+from tegula.ir import AdditionLike, ComparisonLike, ConstantLike, Op, TypeRule, Value
 from tegula.ir.fields import attr, operand
 from tegula.ops.base import Binary, Elementwise, Unary, element, require
 from tegula.types import (
@@ -755,12 +755,12 @@ class Select(Op):
 
     def infer(self) -> Sequence[Type]:
         condition, a, b = (element(v.type) for v in (self.condition, self.a, self.b))
-        require(scalar_of(condition) == bool_, f"the condition must be bool, got {condition}")
-        require(a == b, f"'where' mixes {a} and {b}")
-        require(
-            condition in (bool_, with_scalar(a, bool_)),
-            f"a condition of type {condition} cannot select between values of type {a}",
-        )
+        if scalar_of(condition) != bool_:
+            raise TypeRule(f"the condition must be bool, got {condition}")
+        if a != b:
+            raise TypeRule(f"'where' mixes {a} and {b}")
+        if condition not in (bool_, with_scalar(a, bool_)):
+            raise TypeRule(f"a condition of type {condition} cannot select between values of type {a}")
         return [a]
 
     @staticmethod

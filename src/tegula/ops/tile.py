@@ -44,9 +44,10 @@ Attrs = Mapping[str, Any]
 
 def tile_type(t: Type, partial: bool = False) -> TileType:
     """The type as a tile type; raises TypeRule if the type is not a tile type, or is partial and `partial` is False."""
-    require(isinstance(t, TileType), f"expected a tile, got {t}")
-    assert isinstance(t, TileType)
-    require(partial or not t.partial, f"{t} has absent lanes, which must be filled first")
+    if not isinstance(t, TileType):
+        raise TypeRule(f"expected a tile, got {t}")
+    if t.partial and not partial:
+        raise TypeRule(f"{t} has absent lanes, which must be filled first")
     return t
 
 
@@ -57,16 +58,12 @@ MAX_ELEMENTS = 1 << 26
 
 def check_shape(shape: Sequence[Any], max_rank: int = MAX_DIMENSIONS) -> tuple[int, ...]:
     """The shape of a tile as a tuple; TypeRule for an unsupported shape."""
-    message = f"a tile must have between one and four dimensions, got {len(shape)}"
-    require_range(
-        1 <= len(shape) <= max_rank,
-        message,
-        "use loops or the grid of the launch for the other dimensions",
-    )
-    message = f"tile dimensions must be positive, got {tuple(shape)}: there is no empty tile"
-    require_range(
-        all(isinstance(n, int) and n > 0 for n in shape), message, "give each dimension 1 element or more"
-    )
+    if not 1 <= len(shape) <= max_rank:
+        message = f"a tile must have between one and four dimensions, got {len(shape)}"
+        raise TypeRule(message, "use loops or the grid of the launch for the other dimensions", "OutOfRange")
+    if not all(isinstance(n, int) and n > 0 for n in shape):
+        message = f"tile dimensions must be positive, got {tuple(shape)}: there is no empty tile"
+        raise TypeRule(message, "give each dimension 1 element or more", "OutOfRange")
     check_size("a tile", shape)
     return tuple(shape)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Op, Value
+from tegula.ir import Op, TypeRule, Value
 from tegula.ir.fields import attr, operand, variadic
 from tegula.ops.base import element, require, types
 from tegula.ops.scalar import And, Cmp, Const, Select
@@ -31,12 +31,11 @@ class VecMake(Op):
     def infer(self) -> Sequence[Type]:
         result, component_types = self.type, types(self.components)
         for t in component_types:
-            require(
-                scalar_of(element(t)) == scalar_of(result),
-                f"a component of {result} must be {scalar_of(result)}, got {t}",
-            )
+            if scalar_of(element(t)) != scalar_of(result):
+                raise TypeRule(f"a component of {result} must be {scalar_of(result)}, got {t}")
         count = sum(components(element(t)) for t in component_types)
-        require(count == components(result), f"{result} takes {components(result)} components, got {count}")
+        if count != components(result):
+            raise TypeRule(f"{result} takes {components(result)} components, got {count}")
         return [result]
 
     @staticmethod
@@ -80,10 +79,8 @@ class VecSplat(Op):
 
     def infer(self) -> Sequence[Type]:
         result = self.type
-        require(
-            self.x.type == scalar_of(result),
-            f"a component of {result} must be {scalar_of(result)}, got {self.x.type}",
-        )
+        if self.x.type != scalar_of(result):
+            raise TypeRule(f"a component of {result} must be {scalar_of(result)}, got {self.x.type}")
         return [result]
 
     @staticmethod
@@ -165,8 +162,10 @@ class VecBits(Op):
 def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
     t = element(composite)
     rank = len(element_shape(t))
-    require(rank > 0, f"{t} has no components")
-    require(len(indices) == rank, f"{t} takes {rank} indices, got {len(indices)}")
+    if not rank:
+        raise TypeRule(f"{t} has no components")
+    if len(indices) != rank:
+        raise TypeRule(f"{t} takes {rank} indices, got {len(indices)}")
     require(all(getattr(i, "is_int", False) for i in indices), "component indices must be integers")
     return scalar_of(t)
 
