@@ -282,9 +282,10 @@ class Definition:
 
     def lookup(self, name: str) -> Any:
         """The Python object of a free name; KeyError if the name is unbound."""
-        closure = self.closure()
-        if name in closure:
-            return closure[name]
+        free = self.function.__code__.co_freevars
+        if name in free:
+            with suppress(ValueError):  # not bound yet
+                return (self.function.__closure__ or ())[free.index(name)].cell_contents
         if name in self.function.__globals__:
             return self.function.__globals__[name]
         return vars(builtins)[name]

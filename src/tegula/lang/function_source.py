@@ -134,15 +134,19 @@ def _at_function_line(text: Text, code: CodeType) -> Iterator[FunctionSource]:
 MAX_ATTEMPTS = 16
 """The maximum number of lines that are tried as the end of a definition before the text is tokenised."""
 
+CONTINUES = "#)]}"
+"""The first characters of lines that begin no statement."""
+
 
 def _statements(lines: Sequence[str], indented: bool) -> list[ast.stmt]:
-    """The definition that begins with the first line, parsed. The definition ends at the first line with at most its
-    indentation at which the text is complete; such lines also occur in decorators, signatures and strings."""
+    """The definition that begins with the first line, parsed. The definition ends at the first line after `def` with at
+    most its indentation at which the text is complete; such lines also occur in signatures and strings."""
     start, margin = "if 1:\n" if indented else "", _indentation(lines[0])
+    head = next((k for k, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
     ends = (
         k
         for k, line in enumerate(lines)
-        if k and line.strip() and line.lstrip()[0] != "#" and _indentation(line) <= margin
+        if k > head and line.strip() and line.lstrip()[0] not in CONTINUES and _indentation(line) <= margin
     )
     for end in islice(chain(ends, [len(lines)]), MAX_ATTEMPTS):
         with suppress(SyntaxError):

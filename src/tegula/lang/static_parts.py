@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Collection
+from operator import is_
 from types import CodeType
+from typing import Any
 
 from tegula.lang.nodes import walk
 
@@ -22,7 +23,7 @@ class StaticExpression:
     def __init__(self, node: ast.expr, values: Collection[str]) -> None:
         """`values`: the names in the expression `node`, which is not changed, that are bound to values."""
         replacement = _Parts(values)
-        self.node = replacement.visit(copy.deepcopy(node)) if values else node
+        self.node: ast.expr = replacement.replaced(node) if values else node
         self.parts = replacement.parts
         nodes = [n for n in ast.walk(self.node) if isinstance(n, ast.Name) and n.id not in self.parts]
         self.names = list({n.id: n for n in reversed(nodes)}.values())[::-1]
@@ -53,22 +54,30 @@ EXPRESSIONS = "static_expressions"
 """The attribute of a node with its expressions for Python, by the names that are bound to values."""
 
 
-class _Parts(ast.NodeTransformer):
+class _Parts:
     """Replaces `len(x)` and `x.shape` of values by names."""
 
     def __init__(self, values: Collection[str]) -> None:
         self.values = values
         self.parts: dict[str, ast.expr] = {}
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
+    def replaced(self, node: Any) -> Any:
+        """The node with names instead of parts: a copy of the nodes around the names."""
         match node:
             case ast.Call(func=ast.Name(id="len"), args=[of], keywords=[]) if self._is_value(of):
                 return self._name_of_part(node)
-        return self.generic_visit(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        is_part = node.attr in PARTS and self._is_value(node.value)
-        return self._name_of_part(node) if is_part else self.generic_visit(node)
+            case ast.Attribute(value=of, attr=name) if name in PARTS and self._is_value(of):
+                return self._name_of_part(node)
+            case ast.AST():
+                fields = dict(ast.iter_fields(node))
+                replaced = {name: self.replaced(x) for name, x in fields.items()}
+                is_same = all(map(is_, fields.values(), replaced.values()))
+                return node if is_same else ast.copy_location(type(node)(**replaced), node)
+            case list():
+                items = [self.replaced(x) for x in node]
+                return node if all(map(is_, node, items)) else items
+            case _:
+                return node
 
     def _is_value(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id in self.values
