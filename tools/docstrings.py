@@ -187,10 +187,12 @@ def _host_definitions() -> Iterator[tuple[str, ast.ClassDef | ast.FunctionDef]]:
             for n in module_definitions
             if not n.name.startswith("_")
         }
-        for node in tree.body if path.endswith("__init__.py") else ():
-            if isinstance(node, ast.ImportFrom):
-                definitions |= {f"{module[7:]}.{a.name}": (node.module or "", a.name) for a in node.names}
+        for node in ast.walk(tree) if path.endswith("__init__.py") else ():
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tegula."):
+                definitions |= {f"{module[7:]}.{a.name}": (node.module, a.name) for a in node.names}
     for name, (module, defined) in definitions.items():
+        if name.startswith("_"):
+            continue
         if module == "tegula.errors":
             continue  # exceptions, which docs/errors.md is about
         result = _definition(module, defined)

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from tegula.declaration import Refused, Sample
+from tegula.deferred import deferred_imports as _deferred_imports
 from tegula.errors import (
     BrokenPromise,
     CompileError,
@@ -22,6 +23,7 @@ from tegula.errors import (
     TegulaError,
     TuningError,
 )
+from tegula.evaluation import set_evaluator as _set_evaluator
 from tegula.lang.annotations import (
     array1d,
     array2d,
@@ -55,7 +57,6 @@ from tegula.lang.definition import PublicFunction, PublicNamespace, StackFunctio
 from tegula.lang.prompt_text import execute as exec
 from tegula.lang.structs import struct
 from tegula.ops import PUBLIC
-from tegula.runtime import host_calls as _host_calls
 from tegula.runtime.array import array
 from tegula.runtime.config import LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARNING, config
 from tegula.runtime.device import (
@@ -73,11 +74,9 @@ from tegula.runtime.device import (
     synchronize,
     synchronize_device,
 )
-from tegula.runtime.gradcheck import GradientMismatch, gradcheck
 from tegula.runtime.indexed_array import indexedarray
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
-from tegula.runtime.launch_key import launch_key
 from tegula.runtime.make_arrays import (
     clone,
     copy,
@@ -94,9 +93,13 @@ from tegula.runtime.make_arrays import (
     zeros_like,
 )
 from tegula.runtime.make_arrays import from_numpy_array as from_numpy
-from tegula.runtime.tape import Tape
 from tegula.signature import Asked, Dtypes, Element, Extent, Extents, InOut, Key, Real, constexpr
 from tegula.types import DTYPES, NAMED_ELEMENTS
+
+with _deferred_imports():
+    from tegula.runtime.host_calls import evaluate as _evaluate
+
+_set_evaluator(_evaluate)
 
 _NOT_PUBLIC = (
     *("annotations", "Any", "Callable", "builtins", "import_module", "inspect"),
@@ -130,6 +133,9 @@ OPTIONAL = ("jax", "torch")
 # Rarely used names; their modules are loaded on first use.
 LAZY = {
     "autotune": "tegula.tune",
+    **dict.fromkeys(("GradientMismatch", "gradcheck"), "tegula.runtime.gradcheck"),
+    "Tape": "tegula.runtime.tape",
+    "launch_key": "tegula.runtime.launch_key",
     **dict.fromkeys(("ScopedLogLevel", "get_suggested_block_size"), "tegula.runtime.modules"),
     **dict.fromkeys(("capture_if", "capture_while"), "tegula.runtime.dependent_work"),
     **dict.fromkeys(("Module", "get_module", "init", "load_module", "force_load"), "tegula.runtime.modules"),
@@ -265,10 +271,7 @@ __all__ = [
         "get_devices",
     ),
     *(
-        "GradientMismatch",
         "Kernel",
-        "Tape",
-        "gradcheck",
         "is_cpu_available",
         "kernel",
         "launch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 from pathlib import Path
 
 import pass_files
@@ -63,7 +63,9 @@ def test_passes_that_refuse_have_a_test_of_the_error() -> None:
     for name, step in PASSES.items():
         modules.setdefault(step.run.__module__, []).extend(kinds_of(name))
     for module, kinds in modules.items():
-        assert (Kind.REFUSES in kinds) == any(map(is_user_error, vars(sys.modules[module]).values())), module
+        assert (Kind.REFUSES in kinds) == any(map(is_user_error, vars(import_module(module)).values())), (
+            module
+        )
 
 
 def test_every_folder_has_the_name_of_a_pass() -> None:

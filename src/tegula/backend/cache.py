@@ -8,7 +8,7 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,15 @@ def _decode(data: bytes, name: str) -> Entry | None:
         return None
     code_start = key_size + text_size
     return Entry(json.loads(body[key_size:code_start]), body[code_start:])
+
+
+def _default_cache() -> Cache | None:
+    return Cache(directory(os.environ.get("TEGULA_CACHE_DIR")))
+
+
+disk_cache: Callable[[], Cache | None] = _default_cache
+"""The function that returns the disk cache of code that belongs to no kernel; the runtime replaces it by the configured
+cache."""
 
 
 def _record_use(path: Path) -> None:

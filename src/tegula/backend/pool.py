@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from tegula.backend.cache import Cache, Entry, directory
+from tegula.backend import cache
+from tegula.backend.cache import Entry
 from tegula.backend.loader import LoadedObject, load, map_memory
 from tegula.backend.thunk import AGAIN, BUSY, JOB_BYTES, MAX_HELPERS, STOPPED, thunk_text
 from tegula.backend.watch import WATCH_BYTES, connect, prepare, raise_recorded
@@ -32,14 +32,6 @@ _Start = ctypes.CFUNCTYPE(_i32, _pointer, _i64, _pointer, ctypes.c_char_p, _i64,
 _Resume = ctypes.CFUNCTYPE(_i32, _pointer, _pointer)
 _Stop = ctypes.CFUNCTYPE(None, _pointer, _i64)
 _Serve = ctypes.CFUNCTYPE(None, _pointer)
-
-
-def _default_cache() -> Cache | None:
-    return Cache(directory(os.environ.get("TEGULA_CACHE_DIR")))
-
-
-disk_cache: Callable[[], Cache | None] = _default_cache
-"""The function that returns the disk cache of the pool's own code; the runtime replaces it by the configured cache."""
 
 
 class _Local(threading.local):
@@ -85,7 +77,7 @@ def load_support(text: str, optimised: bool = True) -> LoadedObject:
     """The loaded object of functions that do not belong to a kernel, from the disk cache or compiled from LLVM IR.
     `optimised`: whether LLVM optimises the code, for six times the compile time."""
     target = replace(baseline(), optimised=optimised)
-    store = disk_cache()
+    store = cache.disk_cache()
     name = store.key([text, target.key]) if store is not None else ""
     entry = store.get(name) if store is not None else None
     if entry is None:

@@ -18,9 +18,12 @@ from math import prod
 from pathlib import Path
 from shutil import which
 
-from tegula.backend.pressure import Pressure, register_pressure
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
+
+with deferred_imports():
+    from tegula.backend.pressure import Pressure, register_pressure
 
 TIMEOUT = 600
 """The time limit of a run of ptxas in seconds."""

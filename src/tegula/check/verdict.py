@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tegula.check.guards import Guard, from_row
 from tegula.check.premises import PREMISES
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
+
+with deferred_imports():
+    from tegula.check.guards import from_row
+
+if TYPE_CHECKING:
+    from tegula.check.guards import Guard
 
 PROVED, REFUTED, UNPROVED, NO_SCHEDULE = "proved", "refuted", "unproved", "no schedule"
 BOUNDED = 'declare the kernel with check="bounded" to run a schedule without a proof if no simulated launch has a fault'

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.scalar import ACCESS_COMPONENTS, Components, elementwise, packed
 from tegula.codegen.sites import RECORD_BYTES, RECORD_SLOTS, RECORDS, VALUES
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayDescriptor, View
-from tegula.codegen.structures import structure_add, structure_load, structure_prefetch, structure_table
 from tegula.codegen.text import constant, memory_type, register_type, scalar_type
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar as S
@@ -39,6 +38,10 @@ from tegula.types import (
     int32,
     scalar_of,
 )
+
+with deferred_imports():
+    from tegula.codegen.atomics import atomic_element, compare_and_swap_element
+    from tegula.codegen.structures import structure_add, structure_load, structure_prefetch, structure_table
 
 MAX_ACCESS_BYTES = 16
 """The maximum size of an access on a GPU, in bytes."""

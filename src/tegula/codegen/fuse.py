@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tegula.codegen.elements import needs_bounds
 from tegula.codegen.state import State
-from tegula.codegen.tile_matmul import loaded_operand, read_in_place
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, Region, Value, root
 from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
@@ -33,6 +33,9 @@ from tegula.ops.tile import (
 )
 from tegula.passes.overlap import array_root, writes
 from tegula.types import ArrayType
+
+with deferred_imports():
+    from tegula.codegen.tile_matmul import loaded_operand, read_in_place
 
 RECOMPUTED = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, ArrayGather, TileFillAbsent, TileMarkPartial, TileBroadcast)

@@ -8,22 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tegula.codegen import barriers, exchange, roles, tile_matmul, tiles
+from tegula.codegen import barriers, exchange, roles, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.attributes import FEW_PASSES
 from tegula.codegen.blocks_in_lanes import VectorisedKernel, blocks_in_lanes
 from tegula.codegen.carried import CarriedTiles, join, offer
-from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
-from tegula.codegen.divergent import divergent
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.frequencies import rare_regions
 from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
-from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
-from tegula.codegen.lane_address import thread_index
-from tegula.codegen.lane_matmul import matmul_in_lanes
 from tegula.codegen.lane_transposes import load_in_lanes, store_in_lanes, tile_address
-from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters, joined_registers
 from tegula.codegen.poll import METADATA, Iterations, emit_poll, entry_instructions, literal_trips
 from tegula.codegen.scalar import Components, lower
@@ -34,6 +28,7 @@ from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View
 from tegula.codegen.sweep import merged_views, sweep
 from tegula.codegen.text import constant, memory_type, register_type
 from tegula.dataclass import dataclass, field
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import AtomicUpdate, ElementAccess, Kernel, Op, Region, StructureRead, Value
 from tegula.ir.rewrite import uses
@@ -79,7 +74,6 @@ from tegula.ops.tile import (
 )
 from tegula.passes.overlap import reads_in_place
 from tegula.passes.plan_memory import MemoryMap
-from tegula.passes.uniform_operands import group_operands
 from tegula.passes.uniformity import Uniformity
 from tegula.source import Location
 from tegula.target import CpuTarget
@@ -90,6 +84,16 @@ from tegula.types import (
     element_bytes,
     scalar_of,
 )
+
+with deferred_imports():
+    from tegula.codegen.checks import check_access, check_division, check_uniform
+    from tegula.codegen.divergent import divergent
+    from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
+    from tegula.codegen.lane_address import thread_index
+    from tegula.codegen.lane_matmul import matmul_in_lanes
+    from tegula.codegen.lane_width import lane_width
+    from tegula.codegen.tile_matmul import matmul
+    from tegula.passes.uniform_operands import group_operands
 
 SYMBOL = "kernel"
 
@@ -752,7 +756,7 @@ _RULES: dict[type[Op], Any] = {
     TileFromThread: _KernelLowering.from_thread,
     StackClear: _KernelLowering.stack_clear,
     PrintTile: _KernelLowering.print_tile,
-    TileMatmul: _on_state(tile_matmul.matmul),
+    TileMatmul: _on_state(matmul),
     TileMatmulInLanes: _on_state(matmul_in_lanes),
     TileAddress: _on_state(tile_address),
     TileLoadInLanes: _on_state(load_in_lanes),

@@ -4,24 +4,16 @@ lane."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.codegen.arrays import accessed_element, combine_update, length_of, lower_access, reshaped
 from tegula.codegen.convert import convert
-from tegula.codegen.lane_address import (
-    LaneAddress,
-    Offsets,
-    lane_address,
-    lane_numbers,
-    offset_pointer,
-    pointer_vector,
-)
-from tegula.codegen.lane_width import is_serial
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.text import constant, memory_type, register_type, vector_of
 from tegula.dataclass import replace
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import ElementAccess, Op, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
@@ -29,6 +21,13 @@ from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.lane import LaneIndex
 from tegula.ops.tile import TileExtract
 from tegula.types import DType, ElementType, components, element_bytes, int32, int64, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.lane_address import lane_address, lane_numbers, offset_pointer, pointer_vector
+    from tegula.codegen.lane_width import is_serial
+
+if TYPE_CHECKING:
+    from tegula.codegen.lane_address import LaneAddress, Offsets
 
 
 def lower_lanes_access(s: State, op: Op) -> Components | None:

@@ -6,6 +6,7 @@ from tegula.codegen.arrays import thread_component
 from tegula.codegen.convert import convert
 from tegula.codegen.scalar import elementwise
 from tegula.codegen.state import State
+from tegula.codegen.sweep import MAX_INTERLEAVED
 from tegula.codegen.text import register_type, vector_of
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
@@ -17,9 +18,6 @@ from tegula.types import DType, ElementType, components, element_bytes, int32, i
 
 Offsets = list[tuple[Value, str]]
 """Index values, each with the bytes between consecutive elements (a literal or an i64 register)."""
-
-MAX_INTERLEAVED = 4
-"""Elements of at most this many components are deinterleaved in registers; larger ones are gathered."""
 
 SEARCH_DEPTH = 4
 """The maximum number of operations between a thread index and an index that is derived from the thread index."""

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tegula.codegen.arrays import report, reshaped
-from tegula.codegen.checks import check_access
 from tegula.codegen.poll import poll_if_due
 from tegula.codegen.state import LoweredRole, State
 from tegula.codegen.storage import Piece, PipeDescriptor, View, packed_strides
 from tegula.codegen.text import constant, register_type
 from tegula.codegen.tiles import materialise
 from tegula.dataclass import dataclass, field
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, Value
 from tegula.ops.roles import WARP, PipeLoad, PipePop, PipePush, PipeRelease, Roles, pipe_endpoints, pipe_type
 from tegula.ops.schedule import arriving
@@ -25,6 +25,9 @@ from tegula.ops.tile import TileLoad
 from tegula.passes.overlap import WAITING
 from tegula.passes.plan_memory import CACHE_LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.checks import check_access
 
 STACK_BYTES = 1 << 18
 """The size of a role's stack in bytes, with room for signal handlers. Pages that are never accessed take no memory."""

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tegula.codegen.bits import Components, bitcast, bitcasts, packed
-from tegula.codegen.bytes_of_words import dot_bytes, permute_bytes
 from tegula.codegen.convert import constant_true, convert, narrow_exact, truncated
 from tegula.codegen.tables import table_elements
 from tegula.codegen.text import Code, constant, register_type, scalar_type, vector_of, wrapped
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import ComparisonLike, Op, Value
 from tegula.ops import scalar as S
@@ -39,6 +39,9 @@ from tegula.types import (
     scalar_of,
     uint32,
 )
+
+with deferred_imports():
+    from tegula.codegen.bytes_of_words import dot_bytes, permute_bytes
 
 
 def mangled(dtype: DType, width: int) -> str:

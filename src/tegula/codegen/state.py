@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.codegen.blocks_in_lanes import VectorisedKernel
-from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import MemoryEmitter
 from tegula.codegen.scalar import Components
-from tegula.codegen.sites import Site
 from tegula.codegen.storage import (
     ArrayDescriptor,
     BarrierDescriptor,
@@ -21,6 +19,7 @@ from tegula.codegen.storage import (
 )
 from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.integer_ranges import IntegerRanges
@@ -29,6 +28,12 @@ from tegula.passes.uniformity import Uniformity
 from tegula.source import UNKNOWN, Location
 from tegula.target import CpuTarget
 from tegula.types import BufType, ElementType, TileType, components, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.sites import Site
+
+if TYPE_CHECKING:
+    from tegula.codegen.matmul import MatmulSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,14 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
+from tegula.deferred import deferred_imports
 from tegula.passes.plan_memory import CACHE_LINE, Interval, MemoryMap, plan_memory, subdivide
 from tegula.source import Location
 from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.lifetimes import lifetimes
 
 PAGE = 4096
 STAGGER = 5 * CACHE_LINE

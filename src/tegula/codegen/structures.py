@@ -3,11 +3,11 @@ with accesses as wide as the alignment allows."""
 
 from __future__ import annotations
 
-from tegula.codegen.atomics import atomic_element
 from tegula.codegen.scalar import REGISTER_COMPONENTS, Components
 from tegula.codegen.sites import TABLE_SLOT
 from tegula.codegen.state import State
 from tegula.codegen.text import constant, memory_type, vector_of
+from tegula.deferred import deferred_imports
 from tegula.ops.structures import (
     StructureAdd,
     StructureLoad,
@@ -17,6 +17,9 @@ from tegula.ops.structures import (
 )
 from tegula.target import CudaTarget
 from tegula.types import DType, VecType, bool_, components, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.atomics import atomic_element
 
 SHORT_VECTOR = 3
 """The number of components of vectors that are loaded both as a vector and as scalars."""

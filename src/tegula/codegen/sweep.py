@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import product
 
 from tegula.codegen.elements import is_vectorised, needs_bounds, tile_in_bounds
-from tegula.codegen.lane_address import MAX_INTERLEAVED
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.ir import Op, Value
@@ -15,6 +14,8 @@ from tegula.ops.tile import TileBroadcast, TileEmpty, TileFull, TileGather, Tile
 from tegula.types import ElementType, TileType, components, scalar_of
 
 MAX_UNROLLED = 16
+MAX_INTERLEAVED = 4
+"""Elements of at most this many components are deinterleaved in registers; larger ones are gathered."""
 LOOP_LENGTH, TYPICAL_LENGTH = 56, 12
 """The number of instructions that take LLVM as long as a loop does, and those of a typical body of a loop."""
 

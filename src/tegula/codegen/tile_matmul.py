@@ -5,12 +5,12 @@ from __future__ import annotations
 from tegula.codegen import tiles
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
-from tegula.codegen.matmul import MatmulSpec, PrefetchRegion, emit_matmul, reads_in_place, scratch_bytes
 from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import register_type
 from tegula.dataclass import dataclass, replace
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While, is_condition
@@ -18,6 +18,9 @@ from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute
 from tegula.passes.accesses import linear
 from tegula.types import DType, TileType, element_bytes, float32, int8, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.matmul import MatmulSpec, PrefetchRegion, emit_matmul, reads_in_place, scratch_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 from tegula.codegen.arrays import reshaped, sliced
-from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.elements import (
     array_pointer,
     clamp_pointer,
@@ -27,6 +26,7 @@ from tegula.codegen.sweep import guarded, length_of, merged_dimensions, sweep, s
 from tegula.codegen.text import constant, register_type, vector_of
 from tegula.codegen.transposes import load_transposed, store_transposed, transposed_copy, transposes
 from tegula.codegen.unswitch import unswitched
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
@@ -54,6 +54,9 @@ from tegula.types import (
     scalar_of,
     to_numpy,
 )
+
+with deferred_imports():
+    from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 
 
 def materialise(s: State, value: Value, destination: View | None = None) -> View:

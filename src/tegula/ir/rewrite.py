@@ -97,6 +97,14 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
 # Dead code --------------------------------------------------------------------------------------------------
 
 
+def clone_ops(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
+    """A region with clones of the ops of a body, and the mapping from original to cloned values."""
+    region, copies = Region(), dict[Value, Value]()
+    for op in ops:
+        region.append(clone_op(op, copies))
+    return region, copies
+
+
 def is_observable(op: Op) -> bool:
     """Whether the op, without its nested ops, is a hint, or has effects other than reads, and writes to objects that it
     creates."""

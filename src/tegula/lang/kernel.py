@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tegula import errors as E
+from tegula.deferred import deferred_imports
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region, Value
 from tegula.lang.aliases import alias_conflicts, changed_copies
 from tegula.lang.captures import Captured, Captures
@@ -16,7 +17,6 @@ from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.in_out import annotate_updates
 from tegula.lang.matmuls import wait_for_matmuls
 from tegula.lang.overloads import count_text
-from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
@@ -24,6 +24,9 @@ from tegula.lang.structs import absent, bindings_of, leaves_of
 from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.types import Type
+
+with deferred_imports():
+    from tegula.lang.references import keep_references
 
 MAX_FRAMES = 8000
 """The number of Python frames that tracing may use: about 500 nested function calls."""
@@ -76,7 +79,7 @@ def trace(
         conflicts = alias_conflicts(body, tracer.joined)
         tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
         tracer.errors += conflicts.errors + misused_roles(body) + wait_for_matmuls(body)
-        if not tracer.errors:
+        if conflicts.references and not tracer.errors:
             tracer.errors += keep_references(body, tracer.joined.merged, conflicts.references)
     if tracer.errors:
         explain_absent(definition, absent(definition), tracer.errors)

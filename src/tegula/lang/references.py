@@ -45,8 +45,6 @@ def keep_references(body: Region, merged: Merged, references: set[Value]) -> lis
     """Turn the objects `references`, which were created at joins, from copies into references to their sources.
     `merged`: the source of each object on each edge. Returns an error if a name has too many layouts, or if a view has
     a shape that is impossible for a layout."""
-    if not references:
-        return []
     try:
         plan = _Plan(body, merged, references)
     except _InvalidReference as refused:

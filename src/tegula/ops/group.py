@@ -241,6 +241,10 @@ class RegisterMma(GroupMma):
         return (Effect(READ, self.a if self.register_operand else self.b),)
 
 
+MATMULS = (SharedMma, RegisterMma)
+"""The matmuls of a group of threads."""
+
+
 class MmaWait(Synchronising):
     """Waits until at most `pending` (attribute) matmuls of the group are in flight. Operands: the accumulators that the
     wait completes; the results are the same tiles. Attribute `overlapped`: ops between the matmuls and the wait run

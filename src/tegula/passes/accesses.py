@@ -7,15 +7,16 @@ and for all offsets of views. All other pairs conflict."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import ConstantLike, Op, Region, Value, root
 from tegula.ops.buffer import BufExchange, BufGet, BufSet, BufUpdate, buffer_type, combination, commute
 from tegula.ops.control import For, While
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Add, Mul, Sub
-from tegula.passes.element_indices import LanePairScope, LaneSide
 from tegula.passes.inequalities import (
     Form,
     are_infeasible,
@@ -26,6 +27,12 @@ from tegula.passes.inequalities import (
     substitute,
 )
 from tegula.passes.uniformity import Uniformity
+
+with deferred_imports():
+    from tegula.passes.element_indices import LanePairScope
+
+if TYPE_CHECKING:
+    from tegula.passes.element_indices import LaneSide
 
 
 @dataclass(frozen=True, slots=True)

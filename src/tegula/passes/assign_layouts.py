@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value
 from tegula.layout import (
     Layout,
@@ -39,9 +40,11 @@ from tegula.ops.tile import (
 from tegula.passes.groups import Group, group_of
 from tegula.passes.lanes_of_blocks import lanes_of_block
 from tegula.passes.lines import line_of, lines_layout
-from tegula.passes.mma_types import register_mma_types
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
+
+with deferred_imports():
+    from tegula.passes.mma_types import register_mma_types
 
 Layouts = dict[Value, Layout]
 ACCESS_BYTES = 16

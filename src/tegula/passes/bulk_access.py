@@ -7,14 +7,17 @@ from functools import partial
 from math import gcd, prod
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import ConstantLike, Kernel, Op, Value
 from tegula.ops.array import ArrayShape, ArrayView, array_type
 from tegula.ops.roles import PipeLoad
 from tegula.ops.tile import TileAtomic, TileStore
-from tegula.passes.divisors import divides
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int8, int32
+
+with deferred_imports():
+    from tegula.passes.divisors import divides
 
 MAX_RANK, MAX_LENGTH, UNIT_BYTES = 5, 256, 16
 """Limits of a tensor map's box: the number of dimensions, the elements along a dimension, the granularity of a row in
@@ -55,6 +58,11 @@ def half_boxes(tile: Tile) -> Boxes | None:
     if rows % 2 or rows // 2 * prod(inner[:-1]) % SWIZZLE_ROWS or tile_boxes.count > 1:
         return None
     return Boxes((rows // 2, *inner), 2, tile_boxes.row_bytes, tile_boxes.bytes)
+
+
+def has_whole_patterns(tile: Tile) -> bool:
+    """Whether the rows of a tile are whole patterns of a swizzle."""
+    return tile.shape[0] % SWIZZLE_ROWS == 0
 
 
 def may_swizzle(tile: Tile) -> bool:

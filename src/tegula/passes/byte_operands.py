@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, Value, root
 from tegula.ir.rewrite import clone_region, uses
 from tegula.ops.buffer import BufRead
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeNew, PipePop, pipe_type
 from tegula.ops.tile import TileLoad, TileMap, TilePermute
-from tegula.passes.bulk_access import may_swizzle
-from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, components, element_bytes
+
+with deferred_imports():
+    from tegula.passes.bulk_access import may_swizzle
+    from tegula.passes.stage_operands import is_transpose
 
 LDMATRIX_ROWS = 32
 """The number of rows of bytes that a warp reads by one ldmatrix."""

@@ -4,6 +4,7 @@ stage. Elements of a vector are stages if some index is not constant."""
 
 from __future__ import annotations
 
+from tegula.deferred import deferred_imports
 from tegula.errors import BulkAccess
 from tegula.ir import Builder, ConstantLike, ElementAccess, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import insert_before, replace, uses
@@ -11,13 +12,15 @@ from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufView, buffer_type, is_packed, is_swizzled
 from tegula.ops.schedule import BulkLoad, BulkPut
 from tegula.ops.tile import TileEmpty
-from tegula.passes.bulk_access import bulk_reachable
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.uniformity import analyse
 from tegula.target import CudaTarget
 from tegula.types import BufType, TileType, element_bytes, int32
+
+with deferred_imports():
+    from tegula.passes.bulk_access import bulk_reachable
 
 
 def form_rings(kernel: Kernel, context: GpuCompilation) -> None:

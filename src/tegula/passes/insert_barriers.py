@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import Effect, ElementAccess, Kernel, LoopLike, MemoryFence, Op, Region, Value, root
 from tegula.layout import Layout, canonical_distribution
@@ -35,8 +36,13 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.passes.parts import parts_disjoint, same_part
 from tegula.passes.place_shared import SharedAllocation, SharedMemory
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.window import Window, are_disjoint, never_revisits, on_a_grid, start_together, window
 from tegula.types import ArrayType, BufType
+
+with deferred_imports():
+    from tegula.passes.window import are_disjoint, never_revisits, on_a_grid, start_together, window
+
+if TYPE_CHECKING:
+    from tegula.passes.window import Window
 
 MAX_ITERATIONS = 8  # X
 

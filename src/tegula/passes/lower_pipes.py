@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from tegula.dataclass import dataclass, field
+from tegula.deferred import deferred_imports
 from tegula.ir import BranchLike, Builder, Carrier, Kernel, LoopLike, Op, Region, Value
 from tegula.ir.rewrite import replace, uses
 from tegula.ops import scalar as S
@@ -33,11 +34,13 @@ from tegula.ops.schedule import (
     MbarrierWait,
 )
 from tegula.ops.tile import TileEmpty, TileLoad, TileReshape
-from tegula.passes.bulk_access import SWIZZLE_ROWS, boxes, bulk_loadable, may_swizzle
 from tegula.passes.groups import group_of, only_starts_copies, role_of
 from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
+
+with deferred_imports():
+    from tegula.passes.bulk_access import boxes, bulk_loadable, has_whole_patterns, may_swizzle
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
 MAX_REGISTER_ELEMENTS, ADDRESS_REGISTERS = 64, 24
@@ -203,7 +206,7 @@ def _reads_only_whole_tiles(
     reads = [user for op in pops for user, _ in users.get(op.results[0], ())]
     return (
         may_swizzle(pipe)
-        and pipe.shape[0] % SWIZZLE_ROWS == 0
+        and has_whole_patterns(pipe)
         and all(isinstance(op, BufRead) for op in reads)
         and all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, True) for op in fills)
     )

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Carrier, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import clone_op, replace
 from tegula.ops import scalar as S
@@ -36,11 +37,13 @@ from tegula.ops.schedule import (
     MbarrierWait,
 )
 from tegula.ops.tile import TileStore
-from tegula.passes.bulk_access import half_boxes
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.overlap import array_root
 from tegula.passes.runner import GpuCompilation
 from tegula.types import ArrayType, Type, bool_, int32
+
+with deferred_imports():
+    from tegula.passes.bulk_access import half_boxes
 
 SECTOR = 32
 """The size of a cache sector in bytes, the unit of reads."""

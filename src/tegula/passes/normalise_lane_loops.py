@@ -7,12 +7,15 @@ wrap."""
 
 from __future__ import annotations
 
+from tegula.deferred import deferred_imports
 from tegula.ir import ConstantLike, Kernel
 from tegula.ops.control import For
 from tegula.ops.scalar import Add, Const
-from tegula.passes.divisors import divides
 from tegula.passes.runner import Compilation
 from tegula.passes.uniformity import analyse, begins_at_lane
+
+with deferred_imports():
+    from tegula.passes.divisors import divides
 
 
 def normalise_lane_loops(kernel: Kernel, context: Compilation) -> None:

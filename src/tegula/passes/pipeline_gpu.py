@@ -4,6 +4,7 @@ The pipeline has a separate module so that compiling for a CPU need not import t
 
 from __future__ import annotations
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Kernel, LoopLike, TargetQuery
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import For
@@ -14,8 +15,6 @@ from tegula.ops.roles import Roles
 from tegula.ops.schedule import StageOp
 from tegula.ops.tile import TileAtomic, TileLoad, TileReduce, TileStore
 from tegula.passes.assign_layouts import assign_layouts
-from tegula.passes.choose_target import choose_target
-from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.fetch_iterations import fetch_iterations
 from tegula.passes.form_rings import check_copies, form_rings
@@ -25,26 +24,30 @@ from tegula.passes.hoist_loads import hoist_loads
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import lower_tiles
-from tegula.passes.multicast_copies import multicast_copies
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import place_shared
-from tegula.passes.place_waits import place_waits
-from tegula.passes.reload_operands import reload_operands
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
-from tegula.passes.select_matmuls import keep_operands, select_matmuls
-from tegula.passes.separate_barriers import separate_barriers
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.stage_stores import stage_stores
-from tegula.passes.uniform_operands import uniform_operands
 from tegula.passes.uniformity import analyse_lanes
 from tegula.passes.unroll_and_jam import unroll_and_jam
 from tegula.passes.unroll_late import unroll_late
-from tegula.passes.wait_for_register_operands import wait_for_register_operands
-from tegula.passes.wide_segments import wide_segments
 from tegula.target import CudaTarget
+
+with deferred_imports():
+    from tegula.passes.choose_target import choose_target
+    from tegula.passes.combine_blocks import combine_blocks
+    from tegula.passes.multicast_copies import multicast_copies
+    from tegula.passes.place_waits import place_waits
+    from tegula.passes.reload_operands import reload_operands
+    from tegula.passes.select_matmuls import keep_operands, select_matmuls
+    from tegula.passes.separate_barriers import separate_barriers
+    from tegula.passes.uniform_operands import uniform_operands
+    from tegula.passes.wait_for_register_operands import wait_for_register_operands
+    from tegula.passes.wide_segments import wide_segments
 
 
 def optimises(context: GpuCompilation) -> bool:

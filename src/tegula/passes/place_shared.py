@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 
 from tegula.dataclass import dataclass, replace
+from tegula.deferred import deferred_imports
 from tegula.ir import Kernel, Op, Region, Value, ViewLike, root
 from tegula.ir.rewrite import uses
 from tegula.ops.buffer import BufNew, BufRead
@@ -17,11 +18,13 @@ from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
 from tegula.passes.assign_layouts import Layouts
-from tegula.passes.bulk_access import boxes
 from tegula.passes.lines import has_rows_in_threads, least_coalesced_bytes
 from tegula.passes.plan_memory import Branch, Interval, MemoryMap, plan_memory
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.passes.bulk_access import boxes
 
 ALIGNMENT = 128
 """Alignment in bytes of the destination of bulk copies."""

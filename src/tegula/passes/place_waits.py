@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Carried, ConstantLike, Kernel, Region, Value
 from tegula.ir.rewrite import is_defined_in, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, Yield
 from tegula.ops.group import GroupMma, MmaWait, RegisterMma
 from tegula.ops.roles import PipePop, PipeRelease, pipe_type
-from tegula.passes.release_stages import had_iterations
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.select_matmuls import pipe_of
 from tegula.types import BufType, PipeType, bool_
+
+with deferred_imports():
+    from tegula.passes.release_stages import had_iterations
+    from tegula.passes.select_matmuls import pipe_of
 
 
 def place_waits(kernel: Kernel, context: GpuCompilation) -> None:

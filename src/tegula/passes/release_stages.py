@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.errors import CompileError, PipeBalance, raise_all
 from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
@@ -21,10 +22,12 @@ from tegula.ops.linear import TileMatmul, in_flight
 from tegula.ops.roles import PipePop, PipeRelease, Roles, pipe_type
 from tegula.ops.scalar import Cmp, Const, Select
 from tegula.ops.tile import TilePermute, TileReshape, TileSlice
-from tegula.passes.matmul_waits import covering_wait
 from tegula.passes.runner import Compilation
 from tegula.source import Location
 from tegula.types import bool_
+
+with deferred_imports():
+    from tegula.passes.matmul_waits import covering_wait
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
 """The ops through whose results a matmul may still read the popped tile in place."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Kernel, MatmulLike, Op, Region, Value, root
 from tegula.ir.rewrite import replace, uses, walk_regions
 from tegula.layout import wgmma_group_tile
@@ -15,11 +16,8 @@ from tegula.ops.group import GroupMma, MmaWait, RegisterMma, SharedMma
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeNew, PipePop
 from tegula.ops.tile import TilePermute
-from tegula.passes.bulk_access import may_swizzle
-from tegula.passes.byte_operands import is_computed_from_bytes, swizzle_source, transpose_first
 from tegula.passes.form_rings import is_by_hand, is_stage
 from tegula.passes.groups import group_of, role_of
-from tegula.passes.mma_types import register_mma_types, shared_mma_types
 from tegula.passes.runner import GpuCompilation
 from tegula.passes.stage_operands import (
     ANY_ORDER,
@@ -31,6 +29,11 @@ from tegula.passes.stage_operands import (
     stages_fit,
 )
 from tegula.types import BufType, PipeType, TileType, element_bytes, float32, scalar_of
+
+with deferred_imports():
+    from tegula.passes.bulk_access import may_swizzle
+    from tegula.passes.byte_operands import is_computed_from_bytes, swizzle_source, transpose_first
+    from tegula.passes.mma_types import register_mma_types, shared_mma_types
 
 NO_ROOM = "would need its own stage, which exceeds shared memory"
 SIDES = ("left", "right")

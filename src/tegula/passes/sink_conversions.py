@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
 from tegula.ops.convert import Cast
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice, dtype_of
-from tegula.passes.mma_types import register_mma_types
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, scalar_of
+
+with deferred_imports():
+    from tegula.passes.mma_types import register_mma_types
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
 """Ops whose results have elements of a tile in another shape."""

@@ -6,8 +6,10 @@ A tile that is never written after its definition is copied once; other tiles ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Kernel, Op, Region, Value, root
 from tegula.ir.rewrite import uses
 from tegula.layout import wgmma_group_tile
@@ -17,12 +19,17 @@ from tegula.ops.group import GroupMma
 from tegula.ops.roles import PipeNew
 from tegula.ops.schedule import FenceAsync
 from tegula.ops.tile import TileEmpty
-from tegula.passes.bulk_access import cuts_boxes, may_swizzle
 from tegula.passes.form_rings import is_by_hand
 from tegula.passes.groups import group_of, role_of
-from tegula.passes.mma_types import MmaTypes, shared_mma_types
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, element_bytes, int32
+
+with deferred_imports():
+    from tegula.passes.bulk_access import cuts_boxes, may_swizzle
+    from tegula.passes.mma_types import shared_mma_types
+
+if TYPE_CHECKING:
+    from tegula.passes.mma_types import MmaTypes
 
 ANY_ORDER = 16
 """The element width in bits for which operands may be K-major or MN-major."""

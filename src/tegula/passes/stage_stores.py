@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from math import gcd
 from typing import TypeGuard
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ir.rewrite import uses
 from tegula.layout import Layout, wgmma_group_tile, wgmma_result, wgmma_transposed
@@ -22,12 +23,14 @@ from tegula.ops.scalar import Add, Const
 from tegula.ops.schedule import BulkStore, BulkWait
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileMap, TileStore
 from tegula.passes.assign_layouts import Layouts
-from tegula.passes.bulk_access import bulk_storable, may_swizzle
 from tegula.passes.groups import group_of, role_of
 from tegula.passes.overlap import array_root
 from tegula.passes.runner import GpuCompilation
 from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, DType, TileType, bfloat16, element_bytes, float16, float32
+
+with deferred_imports():
+    from tegula.passes.bulk_access import bulk_storable, may_swizzle
 
 PIECE_ROWS, PIECE_BYTES = 64, 128
 """The largest size of a piece, the part of a tile that one copy writes: the rows of a warp group's result, and the

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, ConstantLike, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op, is_defined_in, walk_regions
 from tegula.ops import scalar as S
@@ -19,8 +20,10 @@ from tegula.ops.integer_ranges import range_of_type
 from tegula.ops.tile import TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore
 from tegula.passes.overlap import array_root, writes
 from tegula.passes.runner import GpuCompilation
-from tegula.passes.window import window
 from tegula.types import TileType, element_bytes
+
+with deferred_imports():
+    from tegula.passes.window import window
 
 MAX_ELEMENTS = 8
 """The maximum number of elements whose computations a thread interleaves."""

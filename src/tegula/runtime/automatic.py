@@ -9,24 +9,27 @@ from functools import partial
 from itertools import count
 
 from tegula.backend.ptx import Complaint, Cubin
-from tegula.check import emitted
 from tegula.check.schedule import check_schedule
 from tegula.check.verdict import NO_SCHEDULE, Verdict
 from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.dataclass import dataclass, replace
+from tegula.deferred import deferred_imports
 from tegula.errors import CompileError, SharedMemoryExceeded, TileTooLarge
 from tegula.ir import Kernel, MatmulLike, Op
+from tegula.ir.rewrite import clone_ops
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.pipeline_gpu import for_gpu
 from tegula.passes.runner import GpuCompilation, Observer
 from tegula.passes.specialise import Failure, Schedule, next_schedule
-from tegula.passes.specialise.build_roles import clone_ops
-from tegula.passes.specialise.costs import cost_of_one_role, cost_with_roles
 from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
 from tegula.runtime.cuda.module import assembled
 from tegula.target import CudaTarget
 from tegula.types import TileType
+
+with deferred_imports():
+    from tegula.check.emitted import require as require_emitted
+    from tegula.passes.specialise.costs import cost_of_one_role, cost_with_roles
 
 MAX_ASSEMBLIES = 3
 """The number of plans to assemble after the first usable one."""
@@ -142,7 +145,7 @@ def _assemble(
     _check_registers(compilation.layouts)
     code = lower_kernel(kernel, compilation, target, debug, config.line_info)
     scheduled = verdict.status != NO_SCHEDULE
-    require = partial(emitted.require, kernel=kernel) if scheduled else None
+    require = partial(require_emitted, kernel=kernel) if scheduled else None
     code_object = assembled(
         code.text, target, code.occupancy_threads, require, code.cta_bytes, code.tile_registers
     )

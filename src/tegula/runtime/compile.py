@@ -6,13 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.backend import pool
 from tegula.backend.cache import Entry
-from tegula.backend.loader import load
-from tegula.backend.pool import KernelFunction, run
 from tegula.codegen.sites import Site
 from tegula.collection import paused_collection
 from tegula.dataclass import replace
+from tegula.deferred import deferred_imports
 from tegula.errors import LaunchError, SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, TileAccess
 from tegula.ir.text import print_kernel
@@ -24,16 +22,20 @@ from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
-from tegula.runtime.report import run_reporting
 from tegula.runtime.store import disk_cache
 from tegula.source import Location, Text
 from tegula.target import CpuTarget, get_target
 from tegula.types import Type
 
+with deferred_imports():
+    from tegula.backend.loader import load
+    from tegula.backend.pool import KernelFunction, run, thread_count
+    from tegula.backend.preload import start_loading_llvm
+    from tegula.runtime.report import run_reporting
+
 if TYPE_CHECKING:
     from tegula.passes.plan_memory import MemoryMap
 
-pool.disk_cache = disk_cache
 MIN_LANE_BYTES = 4
 """The minimum size in bytes of the lane of a block."""
 MAX_UNNAMED_BYTES = 1 << 16
@@ -193,12 +195,12 @@ def _cached_or_built(
 
 def _blocks_of_pair(blocks: int) -> int:
     """The number of blocks for each pair of threads of a launch."""
-    return 2 * blocks // max(2, pool.thread_count())
+    return 2 * blocks // max(2, thread_count())
 
 
 def _min_blocks(lanes: int) -> int:
     """The minimum number of blocks of a launch with at least `lanes` blocks for each pair of threads."""
-    return -(-lanes * max(2, pool.thread_count()) // 2)
+    return -(-lanes * max(2, thread_count()) // 2)
 
 
 def _fits(entry: Entry, blocks_of_pair: int | None) -> bool:
@@ -229,7 +231,7 @@ def _reports(kernel: Kernel, debug: bool) -> bool:
 def build(kernel: Kernel, target: CpuTarget, debug: bool, blocks_of_pair: int | None = None) -> Entry:
     """Compile a traced kernel, which the passes change in place. `blocks_of_pair`: the number of blocks for
     each pair of threads of a launch, None for many."""
-    from tegula.backend.llvm import compile_object
+    start_loading_llvm()
     from tegula.codegen.kernel import lower_kernel
     from tegula.passes.pipeline import for_cpu, prepare
 
@@ -246,6 +248,8 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool, blocks_of_pair: int | 
         "lanes": code.vectorised.max_lanes,
         "vectorised": code.vectorised.kernel is not None,
     }
+    from tegula.backend.llvm import compile_object
+
     return Entry(metadata, compile_object(code.text, target))
 
 

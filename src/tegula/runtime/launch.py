@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend.launcher import TILED
+from tegula.deferred import deferred_imports
 from tegula.errors import CompileError, LaunchError, suggestion
 from tegula.ir import LaunchClass
-from tegula.runtime.adjoint import Adjoint, AdjointLaunch, PartialArrays, adjoint_of, gradients
 from tegula.runtime.arguments import (
     LISTS,
     arguments_of,
@@ -24,7 +24,6 @@ from tegula.runtime.arguments import (
 )
 from tegula.runtime.array import array, wrap
 from tegula.runtime.array_memory import allocate
-from tegula.runtime.command import Launch
 from tegula.runtime.compound_arguments import is_compound
 from tegula.runtime.config import config, modes
 from tegula.runtime.description import launch_id
@@ -38,7 +37,12 @@ from tegula.runtime.resolve import resolve, role_threads, tegula_arguments
 from tegula.runtime.structures import publish_gradients
 from tegula.runtime.tensors import count_writes
 
+with deferred_imports():
+    from tegula.runtime.adjoint import adjoint_of, gradients
+    from tegula.runtime.command import Launch
+
 if TYPE_CHECKING:
+    from tegula.runtime.adjoint import Adjoint, AdjointLaunch, PartialArrays
     from tegula.runtime.cuda.stream import Stream
     from tegula.types import DType
 

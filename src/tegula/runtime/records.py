@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tegula.deferred import deferred_imports
 from tegula.errors import LaunchError
-from tegula.runtime.addition import add
 from tegula.runtime.array import array
 from tegula.runtime.element_range import ElementRange
 from tegula.runtime.make_arrays import empty
 from tegula.runtime.recording import recording
 from tegula.runtime.structures import structures_of
 from tegula.types import components, scalar_of, to_numpy, with_scalar
+
+with deferred_imports():
+    from tegula.runtime.addition import add
 
 if TYPE_CHECKING:
     from tegula.runtime.fast_path import Form

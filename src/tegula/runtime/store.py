@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tegula.backend import cache
 from tegula.backend.cache import Cache, directory
 from tegula.runtime.config import config
 
@@ -14,3 +15,6 @@ def configured_cache() -> Cache:
 def disk_cache() -> Cache | None:
     """The cache to use; None if the cache is disabled."""
     return configured_cache() if config.cache_kernels else None
+
+
+cache.disk_cache = disk_cache

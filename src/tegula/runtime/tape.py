@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tegula.deferred import deferred_imports
 from tegula.errors import LaunchError
 from tegula.lang.captures import unchanged
-from tegula.runtime.adjoint import Adjoint, gradients
 from tegula.runtime.array import array
 from tegula.runtime.element_range import ElementRange
-from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
 from tegula.runtime.records import AdjointRecord, AssignmentRecord, CallRecord, LaunchRecord, Record, clear
-from tegula.runtime.retained import RetainedGradients
-from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 from tegula.structs import StructType
 from tegula.types import components
 
+with deferred_imports():
+    from tegula.runtime.adjoint import gradients
+    from tegula.runtime.gradient_flow import check_flow
+    from tegula.runtime.retained import RetainedGradients
+    from tegula.runtime.seeds import Seeds
+
 if TYPE_CHECKING:
+    from tegula.runtime.adjoint import Adjoint
     from tegula.runtime.fast_path import Form
     from tegula.runtime.kernel import Kernel
     from tegula.runtime.launch import LaunchPlan

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, prod
+from typing import TYPE_CHECKING
 
-from tegula.codegen.blocks_in_lanes.differences import Differences
 from tegula.ir import Kernel, LoopLike, Op, Region
 from tegula.ops.array import ArrayLoad, ArrayStore
 from tegula.ops.control import For
@@ -23,6 +23,9 @@ from tegula.ops.tile import (
     tile_type,
 )
 from tegula.types import TileType, Type, components, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.blocks_in_lanes.differences import Differences
 
 DEFAULT_TRIP_COUNT = 8
 """The assumed trip count of a loop with an unknown trip count."""

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from tegula.codegen.blocks_in_lanes.costs import access_fraction, is_faster
 from tegula.codegen.blocks_in_lanes.differences import (
     LANE_OPS,
     Differences,
@@ -21,8 +20,9 @@ from tegula.codegen.blocks_in_lanes.differences import (
     check_differences,
     check_ops,
 )
-from tegula.codegen.blocks_in_lanes.reductions import reduce
+from tegula.codegen.blocks_in_lanes.vectorised import VectorisedKernel
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op, clone_region, erase_dead
 from tegula.ir.verify import verify
@@ -52,23 +52,12 @@ from tegula.ops.tile import (
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, Type, bool_, components, int32, int64, is_element, scalar_of
 
+with deferred_imports():
+    from tegula.codegen.blocks_in_lanes.costs import access_fraction, is_faster
+    from tegula.codegen.blocks_in_lanes.reductions import reduce
+
 RARE_ACCESSES = 0.05
 """The fraction of the estimated time below which short code for accesses to arrays is preferred to fast code."""
-
-
-@dataclass(frozen=True, slots=True)
-class VectorisedKernel:
-    """A kernel with the same parameters whose body computes `lanes` blocks; None if blocks run serially, for
-    `reason`. `max_lanes`: the value of `lanes` for launches of many blocks; `is_access_rare`: whether loads and stores
-    of arrays take so little of the time that short code for them is preferred; `edge_accesses`: the accesses of single
-    blocks that run only if the tile of some block is not in bounds or not packed."""
-
-    lanes: int = 1
-    kernel: Kernel | None = None
-    reason: str = ""
-    max_lanes: int = 1
-    is_access_rare: bool = False
-    edge_accesses: frozenset[Op] = frozenset()
 
 
 def blocks_in_lanes(

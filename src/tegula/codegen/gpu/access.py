@@ -7,21 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from math import prod
 
-from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import array_pointer, needs_bounds, offsets, tile_in_bounds
 from tegula.codegen.gpu.control import emit_if, run_conditionally, select_branch
 from tegula.codegen.gpu.quotients import pinned
 from tegula.codegen.gpu.state import GpuState, Registers, zeros
 from tegula.codegen.scalar import Components
-from tegula.codegen.storage import ArrayDescriptor, View
+from tegula.codegen.storage import ArrayDescriptor, SwizzledView, View
 from tegula.codegen.text import memory_type, register_type, vector_of
+from tegula.deferred import deferred_imports
 from tegula.ir import TileAccess, Value
 from tegula.layout import Layout, blocked
+from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import AsyncCopy
 from tegula.ops.roles import WARP
+from tegula.ops.scalar import Const
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.overlap import array_root
-from tegula.types import DType, ElementType, TileType, components, element_bytes, int32, scalar_of
+from tegula.types import BufType, DType, ElementType, TileType, components, element_bytes, int32, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.atomics import atomic_element
 
 MAX_ACCESS_BYTES = 16
 """The maximum size of an access in bytes."""
@@ -645,3 +650,25 @@ def _shared_width(view: View, layout: Layout) -> int:
     ):
         width *= 2
     return width
+
+
+def is_aligned(s: GpuState, buffer: Value) -> bool:
+    """Whether the first element of a buffer or of a view of a buffer is provably aligned to 16 bytes."""
+    while isinstance(buffer.owner, BufView | BufReshape):
+        view, buffer = buffer.owner, buffer.owner.buffer
+        if isinstance(view, BufReshape):
+            continue
+        source = s.buffers[buffer]
+        size = element_bytes(source.dtype)
+        for d, start in enumerate(view.starts):
+            start_index = start.owner.value if isinstance(start.owner, Const) else 1
+            # Rows and stages of swizzled tiles are whole units.
+            is_contiguous_dim = isinstance(source, SwizzledView) and source.dims[d] == 2
+            step = (
+                (source.steps[d] if is_contiguous_dim else MAX_ACCESS_BYTES)
+                if isinstance(source, SwizzledView)
+                else source.strides[d]
+            )
+            if start_index * step * size % MAX_ACCESS_BYTES:
+                return False
+    return isinstance(buffer.owner, BufNew) and isinstance(buffer.type, BufType)

@@ -22,13 +22,16 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import Components
 from tegula.codegen.storage import SwizzledView
 from tegula.codegen.text import memory_type, vector_of
+from tegula.deferred import deferred_imports
 from tegula.ir import Value
 from tegula.layout import wgmma_group_tile
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.ops.schedule import BulkStore
-from tegula.passes.bulk_access import box_of_rows
 from tegula.passes.name_barriers import GROUP_BARRIERS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.passes.bulk_access import box_of_rows
 
 TRANSPOSED_COLUMNS = 64
 """The number of columns per wgmma of a warp group, a quarter per warp, if the matmul is computed as its transpose."""

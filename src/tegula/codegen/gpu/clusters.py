@@ -8,13 +8,6 @@ from tegula.ir import Op, Value
 from tegula.ops.schedule import ClusterEnd, ClusterPeer, MbarrierNew
 from tegula.types import scalar_of
 
-ARRIVE_AT_BOTH = (
-    "{ .reg .b32 A; .reg .pred P; setp.ne.u32 P, $1, $2; "
-    "mbarrier.arrive.shared::cta.b64 _, [$0]; @P mapa.shared::cluster.u32 A, $0, $2; "
-    "@P mbarrier.arrive.shared::cluster.b64 _, [A]; }"
-)
-"""Operands: the address of a barrier, `rank`, `other_rank`."""
-
 
 def cluster_size(s: GpuState) -> str:
     """The number of CTAs in the cluster, 1 or 2."""

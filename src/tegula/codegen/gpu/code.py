@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tegula.codegen.gpu.maps import TensorMap
-from tegula.codegen.sites import Site
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ops.roles import WARP_GROUP
 from tegula.passes.plan_memory import MemoryMap
+
+if TYPE_CHECKING:
+    from tegula.codegen.sites import Site
 
 WARP_SCHEDULERS = 4
 """The number of warp schedulers of an SM, each of which has a fourth of the registers."""

@@ -7,18 +7,21 @@ operand is eight rows further; then, in both operands, four lanes' elements furt
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tegula.codegen.convert import convert
+from tegula.codegen.gpu.access import is_aligned
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import SwizzledView, View
 from tegula.codegen.text import memory_type
 from tegula.dataclass import dataclass
 from tegula.ir import Value
 from tegula.layout import MmaWarpTile
-from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import SharedMma
-from tegula.ops.scalar import Const
-from tegula.passes.mma_types import MmaTypes
-from tegula.types import BufType, DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
+from tegula.types import DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.passes.mma_types import MmaTypes
 
 LANES_ALONG = 4
 """The number of lanes that are adjacent along K."""
@@ -128,28 +131,6 @@ def _is_contiguous_along(view: View, dim: int, size: int) -> bool:
     if isinstance(view, SwizzledView):
         return view.dims[dim] == 2 and view.steps[dim] == 1 and view.shape[dim] * size % UNIT_BYTES == 0
     return view.strides[dim] == 1 and view.strides[1 - dim] * size % UNIT_BYTES == 0
-
-
-def is_aligned(s: GpuState, buffer: Value) -> bool:
-    """Whether the first element of a buffer or of a view of a buffer is provably aligned to 16 bytes."""
-    while isinstance(buffer.owner, BufView | BufReshape):
-        view, buffer = buffer.owner, buffer.owner.buffer
-        if isinstance(view, BufReshape):
-            continue
-        source = s.buffers[buffer]
-        size = element_bytes(source.dtype)
-        for d, start in enumerate(view.starts):
-            start_index = start.owner.value if isinstance(start.owner, Const) else 1
-            # Rows and stages of swizzled tiles are whole units.
-            is_contiguous_dim = isinstance(source, SwizzledView) and source.dims[d] == 2
-            step = (
-                (source.steps[d] if is_contiguous_dim else UNIT_BYTES)
-                if isinstance(source, SwizzledView)
-                else source.strides[d]
-            )
-            if start_index * step * size % UNIT_BYTES:
-                return False
-    return isinstance(buffer.owner, BufNew) and isinstance(buffer.type, BufType)
 
 
 class Matrices:

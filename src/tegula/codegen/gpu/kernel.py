@@ -8,8 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
-from tegula.codegen.atomics import atomic, compare_and_swap_loop
-from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.gpu import (
@@ -17,12 +15,9 @@ from tegula.codegen.gpu import (
     byte_reads,
     exchange,
     gathers,
-    lane_tiles,
     picked,
     scattered,
-    schedule,
     segments,
-    wgmma,
 )
 from tegula.codegen.gpu.blocks import (
     block_place,
@@ -31,27 +26,21 @@ from tegula.codegen.gpu.blocks import (
     logical_blocks,
     thread_and_block,
 )
-from tegula.codegen.gpu.bulk_stores import bulk_store
-from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
 from tegula.codegen.gpu.code import GpuCode
 from tegula.codegen.gpu.control import control, diverging, emit_if, run_conditionally
 from tegula.codegen.gpu.flags import Flags
-from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
-from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, argument_bytes, maps_offset
-from tegula.codegen.gpu.matmul import matmul, to_tf32
 from tegula.codegen.gpu.quotients import batched_functions
-from tegula.codegen.gpu.roles import MATMULS, roles
 from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.stored_vectors import stored_vectors, vector_access
 from tegula.codegen.scalar import Components, elementwise, lower
-from tegula.codegen.sites import printed_tiles
 from tegula.codegen.storage import FAR, ArrayDescriptor, SwizzledView, View
 from tegula.codegen.text import register_type
 from tegula.codegen.unused import without_unused
+from tegula.deferred import deferred_imports
 from tegula.ir import ActsOnLines, Contents, Kernel, Op, Region, Synchronising, TileAccess, Value, numbered
 from tegula.layout import Layout
 from tegula.ops import scalar as S
@@ -60,6 +49,7 @@ from tegula.ops.buffer import BufExchange, BufNew, BufRead, BufReshape, BufUpdat
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.group import (
+    MATMULS,
     Agree,
     AsyncCommit,
     AsyncCopy,
@@ -130,6 +120,35 @@ from tegula.types import (
     int64,
     scalar_of,
 )
+
+with deferred_imports():
+    from tegula.codegen.atomics import atomic, compare_and_swap_loop
+    from tegula.codegen.checks import check_access, check_agreement, check_division
+    from tegula.codegen.gpu.bulk_stores import bulk_store
+    from tegula.codegen.gpu.clusters import cluster_end, cluster_peer
+    from tegula.codegen.gpu.lane_tiles import from_lanes, to_lanes
+    from tegula.codegen.gpu.lines import LineTable
+    from tegula.codegen.gpu.matmul import matmul, to_tf32
+    from tegula.codegen.gpu.roles import roles
+    from tegula.codegen.gpu.schedule import (
+        barrier_arrive,
+        barrier_expect,
+        barrier_new,
+        barrier_ready,
+        barrier_wait,
+        bulk_commit,
+        bulk_load,
+        bulk_prefetch,
+        bulk_put,
+        bulk_wait,
+        fence_async,
+        named_arrive,
+        named_new,
+        named_sync,
+        prefetch_maps,
+    )
+    from tegula.codegen.gpu.wgmma import mma_wait
+    from tegula.codegen.sites import printed_tiles
 
 SYMBOL = "kernel"
 START = "start:"
@@ -221,7 +240,8 @@ class _Walk:
         self._parameters()
         s.present = self._present()
         for_blocks(s, lambda: in_order_of_launches(s, self.op))
-        schedule.prefetch_maps(s)
+        if s.maps:
+            prefetch_maps(s)
 
     def _parameters(self) -> None:
         """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
@@ -480,7 +500,7 @@ class _Walk:
         view, layout = s.buffers[buffer], s.layouts[op.result]
         if reads_aligned and byte_reads.reads_matrices(s, view, layout):
             s.held[op.result] = byte_reads.matrices(s, view)
-        elif is_aligned(s, buffer) and byte_reads.reads_pairs(view, layout):
+        elif access.is_aligned(s, buffer) and byte_reads.reads_pairs(view, layout):
             s.held[op.result] = byte_reads.pairs(s, view, layout)
         else:
             s.held[op.result] = access.buffer_load(s, view, layout, reads_aligned)
@@ -686,8 +706,8 @@ _RULES: dict[type[Op], Any] = {
     LogicalBlocks: _on_state(logical_blocks),
     BlockCoordinate: _on_state(block_place),
     Lanes: _Walk.lanes,
-    TileFromLanes: _on_state(lane_tiles.from_lanes),
-    TileToLanes: _on_state(lane_tiles.to_lanes),
+    TileFromLanes: _on_state(from_lanes),
+    TileToLanes: _on_state(to_lanes),
     **{kind: _on_state(rule) for kind, rule in segments.RULES.items()},
     Publish: _Walk.publish,
     Agree: _Walk.agree,
@@ -716,7 +736,7 @@ _RULES: dict[type[Op], Any] = {
     ArrayView: _on_state(array_view),
     SharedMma: _on_state(matmul),
     RegisterMma: _on_state(matmul),
-    MmaWait: _on_state(wgmma.mma_wait),
+    MmaWait: _on_state(mma_wait),
     Barrier: _Walk.barrier,
     AsyncCopy: _on_state(access.async_copy),
     AsyncCommit: _Walk.async_commit,
@@ -731,20 +751,20 @@ _RULES: dict[type[Op], Any] = {
     Roles: _Walk.roles,
     ClusterEnd: _on_state(cluster_end),
     ClusterPeer: _on_state(cluster_peer),
-    MbarrierNew: _on_state(schedule.barrier_new),
-    MbarrierReady: _on_state(schedule.barrier_ready),
-    MbarrierWait: _on_state(schedule.barrier_wait),
-    MbarrierArrive: _on_state(schedule.barrier_arrive),
-    MbarrierExpect: _on_state(schedule.barrier_expect),
-    BulkLoad: _on_state(schedule.bulk_load),
+    MbarrierNew: _on_state(barrier_new),
+    MbarrierReady: _on_state(barrier_ready),
+    MbarrierWait: _on_state(barrier_wait),
+    MbarrierArrive: _on_state(barrier_arrive),
+    MbarrierExpect: _on_state(barrier_expect),
+    BulkLoad: _on_state(bulk_load),
     BulkStore: _on_state(bulk_store),
-    BulkWait: _on_state(schedule.bulk_wait),
-    BulkPrefetch: _on_state(schedule.bulk_prefetch),
-    BulkPut: _on_state(schedule.bulk_put),
-    BulkCommit: _on_state(schedule.bulk_commit),
-    FenceAsync: _on_state(schedule.fence_async),
+    BulkWait: _on_state(bulk_wait),
+    BulkPrefetch: _on_state(bulk_prefetch),
+    BulkPut: _on_state(bulk_put),
+    BulkCommit: _on_state(bulk_commit),
+    FenceAsync: _on_state(fence_async),
     LaunchNext: _on_state(launch_next),
-    NamedNew: _on_state(schedule.named_new),
-    NamedSync: _on_state(schedule.named_sync),
-    NamedArrive: _on_state(schedule.named_arrive),
+    NamedNew: _on_state(named_new),
+    NamedSync: _on_state(named_sync),
+    NamedArrive: _on_state(named_arrive),
 }

@@ -10,12 +10,15 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import elementwise
 from tegula.codegen.storage import View
 from tegula.codegen.text import constant, register_type
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.group import RegisterMma, SharedMma
-from tegula.passes.mma_types import register_mma_types
 from tegula.types import DType, TileType, float32, scalar_of
+
+with deferred_imports():
+    from tegula.passes.mma_types import register_mma_types
 
 DEPTH_STEP = 4
 """Steps of K in one iteration of the loop."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tegula.codegen.gpu.fragments import COLUMNS, ROWS, Elements, Fragments, Matrices, loader, sides
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type
 from tegula.layout import MmaWarpTile, mma_warp_tile
 from tegula.ops.group import SharedMma
-from tegula.passes.mma_types import MmaTypes
 from tegula.types import BufType, TileType
+
+if TYPE_CHECKING:
+    from tegula.passes.mma_types import MmaTypes
 
 MAX_UNROLLED_STEPS = 8
 """The maximum number of steps of K that are emitted without a loop."""

@@ -10,14 +10,13 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Op, Region
-from tegula.ops.group import RegisterMma, SharedMma
+from tegula.ops.group import MATMULS
 from tegula.ops.roles import REGISTER_STEP, WARP, WARP_GROUP, Roles, start_registers
 from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
 MIN_REGISTERS, MAX_REGISTERS = 24, 240
 """The minimum number of registers per thread, and the maximum number without a request."""
-MATMULS = (SharedMma, RegisterMma)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 from tegula.codegen.elements import array_pointer, is_selected
 from tegula.codegen.gpu.control import emit_if, run_conditionally
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.text import register_type
+from tegula.deferred import deferred_imports
 from tegula.ir import Op, ScatteredAccess, Value
 from tegula.ops.array_gather import ArrayGather, ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.tile import tile_type
 from tegula.types import scalar_of
+
+with deferred_imports():
+    from tegula.codegen.atomics import atomic_element, compare_and_swap_element
 
 
 def gather(s: GpuState, op: ArrayGather) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from itertools import product
 
-from tegula.codegen.gpu.clusters import ARRIVE_AT_BOTH, cluster_size, of_cluster, other_rank, rank
 from tegula.codegen.gpu.control import emit_if
 from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_offset
 from tegula.codegen.gpu.state import GpuState
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import Op, Value, root
 from tegula.ops.roles import WARP
@@ -23,11 +23,21 @@ from tegula.ops.schedule import (
     MbarrierWait,
     arrivals_at,
 )
-from tegula.passes.bulk_access import alignment_elements, boxes, half_boxes, leading_indices
-from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
 from tegula.types import ArrayType, BufType, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.codegen.gpu.clusters import cluster_size, of_cluster, other_rank, rank
+    from tegula.passes.bulk_access import alignment_elements, boxes, half_boxes, leading_indices
+    from tegula.passes.name_barriers import named_barriers
+
+ARRIVE_AT_BOTH = (
+    "{ .reg .b32 A; .reg .pred P; setp.ne.u32 P, $1, $2; "
+    "mbarrier.arrive.shared::cta.b64 _, [$0]; @P mapa.shared::cluster.u32 A, $0, $2; "
+    "@P mbarrier.arrive.shared::cluster.b64 _, [A]; }"
+)
+"""Operands: the address of a barrier, `rank`, `other_rank`."""
 
 
 def shared_address(s: GpuState, pointer: str) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import TensorMap
 from tegula.codegen.gpu.memory import GpuMemory
 from tegula.codegen.scalar import Components
@@ -21,6 +20,9 @@ from tegula.passes.groups import Group
 from tegula.passes.place_shared import SharedAllocation
 from tegula.target import CudaTarget
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.codegen.gpu.lines import LineTable
 
 Registers: TypeAlias = list[Components]
 """A thread's registers of a tile: for each register of the layout, the components of its element."""

@@ -6,22 +6,28 @@ may be MN-major. From the PTX manual, "wgmma"."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tegula.codegen.gpu.schedule import shared_address
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import SwizzledView
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_group_tile
 from tegula.ops.buffer import BufView
 from tegula.ops.group import MmaWait, RegisterMma, SharedMma
-from tegula.passes.bulk_access import cuts_boxes
-from tegula.passes.mma_types import MmaTypes, shared_mma_types
-from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, element_bytes, float32, scalar_of
+
+with deferred_imports():
+    from tegula.passes.bulk_access import cuts_boxes
+    from tegula.passes.mma_types import shared_mma_types
+    from tegula.passes.stage_operands import is_transpose
+
+if TYPE_CHECKING:
+    from tegula.passes.mma_types import MmaTypes
 
 ROWS = 64
 COLUMNS = tuple(range(256, 0, -8))

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import READ, Builder, Carrier, Kernel, Op, Region, Value
-from tegula.ir.rewrite import clone_op, erase_dead, is_observable, uses
+from tegula.ir.rewrite import clone_ops, erase_dead, is_observable, uses
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
 from tegula.ops.buffer import BufRead, BufView
 from tegula.ops.control import For, Yield
@@ -21,12 +22,14 @@ from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TilePermute, TileReshape, TileSlice
-from tegula.passes.bulk_access import box_of_rows, bulk_storable, may_swizzle
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_matmuls import OperandDef, keeps_rows, pipe_load, transposes
 from tegula.passes.stage_stores import piece_of
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, int32
+
+with deferred_imports():
+    from tegula.passes.bulk_access import box_of_rows, bulk_storable, may_swizzle
 
 FETCH_OPS = (ArrayLoad, ArrayShape, ArrayView, Tid, Carrier, Yield, PipeLoad, BulkPrefetch)
 
@@ -72,14 +75,6 @@ def _prefetched_additions(
             if is_full and may_swizzle(piece) and bulk_storable(kernel, target, op, piece):
                 attributes[op] = {"shape": t.shape, "box": box, "elected": True}
     return attributes
-
-
-def clone_ops(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
-    """A region with clones of the ops of a body, and the mapping from original to cloned values."""
-    region, copies = Region(), dict[Value, Value]()
-    for op in ops:
-        region.append(clone_op(op, copies))
-    return region, copies
 
 
 def clone_body(kernel: Kernel) -> list[Op]:

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import Kernel, LoopLike, MatmulLike, TileAccess
 from tegula.ir.rewrite import walk_regions
 from tegula.ops.roles import WARP, WARP_GROUP
-from tegula.passes.mma_types import shared_mma_types
 from tegula.passes.specialise.find_matmuls import LoadedMatmul, is_in_loop
 from tegula.types import TileType, element_bytes
+
+with deferred_imports():
+    from tegula.passes.mma_types import shared_mma_types
 
 if TYPE_CHECKING:
     from tegula.passes.specialise.plan import RolePlan

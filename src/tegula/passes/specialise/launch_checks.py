@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ir.rewrite import clone_op
 from tegula.ops import scalar as S
@@ -17,8 +18,10 @@ from tegula.ops.base import Elementwise
 from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.debug import Assert
-from tegula.passes.release_stages import has_iterations
 from tegula.types import bool_
+
+with deferred_imports():
+    from tegula.passes.release_stages import has_iterations
 
 LAUNCH_UNIFORM = (ArrayShape, Cast, S.Const, Elementwise, S.Select)
 

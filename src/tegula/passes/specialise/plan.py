@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 
-from tegula.dataclass import dataclass, replace
-from tegula.ir import Kernel, Scale
+from tegula.dataclass import replace
+from tegula.deferred import deferred_imports
+from tegula.ir import Kernel
 from tegula.layout import wgmma_group_tile
 from tegula.ops.control import For
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
-from tegula.passes.bulk_access import cuts_boxes, may_swizzle
-from tegula.passes.byte_operands import is_computed_from_bytes, transpose_first
-from tegula.passes.mma_types import shared_mma_types
 from tegula.passes.select_matmuls import ANY_ORDER
-from tegula.passes.specialise.costs import iteration_cycles
 from tegula.passes.specialise.declined import Declined, NoRegisters
 from tegula.passes.specialise.find_matmuls import (
     LoadedMatmul,
@@ -24,9 +20,16 @@ from tegula.passes.specialise.find_matmuls import (
     transposes,
 )
 from tegula.passes.specialise.launch_indices import bounds_vary, launch_indices
-from tegula.passes.specialise.registers import available_registers, needed_registers
+from tegula.passes.specialise.schedule import Choice, RolePlan
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.passes.bulk_access import cuts_boxes, may_swizzle
+    from tegula.passes.byte_operands import is_computed_from_bytes, transpose_first
+    from tegula.passes.mma_types import shared_mma_types
+    from tegula.passes.specialise.costs import iteration_cycles
+    from tegula.passes.specialise.registers import available_registers, needed_registers
 
 Items = tuple[OperandDef, ...]
 """The ops whose tiles fill one pipe: loads, or conversions."""
@@ -38,53 +41,6 @@ STAGING_BYTES = 64 * 128 * 2
 BARRIER_BYTES = 1024
 RASTER = 8
 """The number of rows of output tiles in one group of the raster order, whose left operands stay in the L2 cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The user's decisions; None leaves a number to the cost model. `specialize`: whether the kernel may get roles;
-    `overlap`: whether chains of matmuls may be overlapped. `split`: the number of iterations into which each iteration
-    of a loop with matmuls is split. `scale`: the size of a logical block in blocks of the launch; empty: 1."""
-
-    specialize: bool = True
-    consumers: int | None = None
-    stages: int | None = None
-    registers: int | None = None
-    persistent: bool | None = None
-    raster: int | None = None
-    overlap: bool = True
-    split: int = 1
-    scale: Scale = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RolePlan:
-    """The division of a kernel into roles. `consumers`: the number of consumer warp groups. `stages`: the number of
-    stages of each pipe. `registers`: the registers of a consumer thread, 0 to derive them from the other roles.
-    `persistent`: whether a CTA computes several output tiles, in groups of `raster` rows. `overlaps`: whether chains of
-    matmuls are overlapped, which takes registers. `cycles`: the tensor core cycles of one iteration of the longest
-    loop. `split`: the number of iterations into which each iteration of a loop with matmuls is split. `scale`: as in
-    `Choice`."""
-
-    consumers: int
-    stages: tuple[int, ...]
-    registers: int
-    persistent: bool
-    raster: int
-    overlaps: bool = False
-    cycles: int = 0
-    split: int = 1
-    scale: Scale = ()
-
-    def __str__(self) -> str:
-        groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
-        rows = f" in groups of {self.raster} rows" if self.raster > 1 else ""
-        fractions = "x".join(str(Fraction(*one)) for one in self.scale)
-        scaled = f", each of {fractions} blocks of the launch" if self.scale else ""
-        walk = f", persistent blocks{rows}{scaled}" if self.persistent else ""
-        ring = f"{max(self.stages)} stage{'s' * (max(self.stages) > 1)}"
-        split = f" of 1/{self.split} iteration" if self.split > 1 else ""
-        return f"fetch with 1 warp group, multiply with {groups}, {ring}{split}{walk}"
 
 
 def make_plan(

@@ -14,12 +14,10 @@ Blocks that update elements atomically, or read elements that they store, only h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
-from math import ceil, gcd, prod
-from typing import Any
+from math import gcd
 
-from tegula.dataclass import dataclass
 from tegula.ir import (
     AtomicUpdate,
     Builder,
@@ -42,16 +40,12 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.costs import MMA_SYNC_TIME, iteration_cost
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.launch_indices import indices_along
+from tegula.passes.specialise.schedule import BlockCosts
 from tegula.types import ArrayType, TileType, Type
 
 LENGTHS = (64, 128, 192, 256)
 """The lengths of tiles to choose from, besides the lengths of the kernel: whole rows of wgmma, and whole boxes of 128
 bytes of elements of 16 bits."""
-MAX_TIME_RATIO = 0.95
-"""The maximum estimated time with logical blocks of another size, relative to the time with the blocks of the launch,
-at which the other size is chosen."""
-MAX_PARTS = 2**31
-"""The exclusive limit of the number of parts along a dimension, which kernels count in 32 bits."""
 
 
 def scale_blocks(kernel: Kernel, scale: Scale) -> None:
@@ -61,56 +55,6 @@ def scale_blocks(kernel: Kernel, scale: Scale) -> None:
     for dim, (numerator, denominator) in enumerate(scale):
         if numerator != denominator:
             _ScaledAxis(kernel, dim, _must_run_once(kernel)).rescale(numerator, denominator)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockCosts:
-    """The cycles of an iteration of a logical block, by the size of the block, the size in the launch first; empty if
-    no other size is possible. `once`: whether no block may be computed twice."""
-
-    cycles: tuple[tuple[Scale, float], ...] = ()
-    once: bool = False
-
-    @classmethod
-    def from_json(cls, data: Any) -> BlockCosts:
-        """The costs from `json`."""
-        scales = (
-            (tuple((numerator, denominator) for numerator, denominator in scale), n)
-            for scale, n in data["cycles"]
-        )
-        return cls(tuple(scales), data["once"])
-
-    def json(self) -> dict[str, Any]:
-        """The costs as JSON."""
-        return {"cycles": self.cycles, "once": self.once}
-
-    def best(self, grid: Sequence[int], multiprocessors: int) -> Scale:
-        """The size of logical blocks with the least estimated time for a grid; empty if the blocks of the launch are as
-        fast. The time of a launch is proportional to the number of blocks per SM, its waves."""
-        if not self.cycles or 0 in grid:
-            return ()
-        times: dict[Scale, float] = {}
-        for scale, cycles in self.cycles:
-            if self._covers(grid, scale):
-                blocks = prod(
-                    ceil(n * denominator / numerator)
-                    for n, (numerator, denominator) in zip(grid, scale, strict=True)
-                )
-                times[scale] = ceil(blocks / multiprocessors) * cycles
-        limit = MAX_TIME_RATIO * times[self.cycles[0][0]]
-        better = [scale for scale in times if times[scale] < limit]
-        return min(better, key=lambda scale: (times[scale], _fractions(scale)), default=())
-
-    def _covers(self, grid: Sequence[int], scale: Scale) -> bool:
-        """Whether logical blocks of a size cover a grid, each inside the grid."""
-        return all(
-            numerator <= n * denominator < MAX_PARTS and not (self.once and n * denominator % numerator)
-            for n, (numerator, denominator) in zip(grid, scale, strict=True)
-        )
-
-
-def _fractions(scale: Scale) -> tuple[float, ...]:
-    return tuple(numerator / denominator for numerator, denominator in scale)
 
 
 def costs_of_scales(kernel: Kernel, gets_roles: Callable[[Scale], bool]) -> BlockCosts:

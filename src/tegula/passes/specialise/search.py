@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import Enum
 
 from tegula.dataclass import replace
 from tegula.ir import Kernel
-from tegula.passes.specialise.plan import MAX_GROUPS, Choice, RolePlan
-from tegula.passes.specialise.specialise import RejectedPlan, Schedule, make_roles, undo
+from tegula.passes.specialise.plan import MAX_GROUPS
+from tegula.passes.specialise.schedule import Choice, Failure, RejectedPlan, RolePlan, Schedule
+from tegula.passes.specialise.specialise import make_roles
 from tegula.target import CudaTarget
-
-
-class Failure(Enum):
-    """The reason why a plan failed: the roles are unproved, need too many registers, or need too much shared memory."""
-
-    UNPROVED = "unproved"
-    REGISTERS = "registers"
-    SHARED_MEMORY = "shared memory"
 
 
 def next_schedule(
@@ -26,7 +18,7 @@ def next_schedule(
     """The schedule to try after a failure for `reason`, with the kernel rewritten accordingly; a schedule without roles
     if no plan is left. The user's decisions are kept."""
     assert failed.plan is not None
-    undo(kernel, failed)
+    _undo(kernel, failed)
     rejected = (*failed.rejected, RejectedPlan(failed.plan, reason))
     tried = {rejected_plan.plan for rejected_plan in rejected}
     for choice in _simpler_choices(Choice(**kernel.schedule), failed.choice, failed.plan, failure):
@@ -34,8 +26,13 @@ def next_schedule(
         if schedule.plan is not None and schedule.plan not in tried:
             return replace(schedule, rejected=rejected)
         if schedule.plan is not None:
-            undo(kernel, schedule)
+            _undo(kernel, schedule)
     return Schedule(None, reason, rejected=rejected)
+
+
+def _undo(kernel: Kernel, schedule: Schedule) -> None:
+    """Restore the kernel's body, of which the pass changed a copy."""
+    kernel.body.ops = list(schedule.before)
 
 
 def _simpler_choices(requested: Choice, choice: Choice, plan: RolePlan, failure: Failure) -> Iterator[Choice]:

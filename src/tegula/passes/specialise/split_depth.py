@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
 from tegula.ir import (
     Builder,
     Divisible,
@@ -25,8 +26,10 @@ from tegula.ir import (
 from tegula.ir.rewrite import clone_op, insert_before, replace, uses
 from tegula.ops import scalar as S
 from tegula.ops.control import For, counted
-from tegula.passes.mma_types import shared_mma_types
 from tegula.types import TileType, Type, element_bytes, scalar_of
+
+with deferred_imports():
+    from tegula.passes.mma_types import shared_mma_types
 
 ROW_BYTES = 128
 """The minimum bytes of the rows of a K-major tile, the row of a swizzled box."""

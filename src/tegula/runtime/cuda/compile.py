@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
 from tegula.dataclass import dataclass, field
+from tegula.deferred import deferred_imports
 from tegula.ir import Kernel
 from tegula.lang.captures import Captured
 from tegula.runtime.config import config
@@ -18,6 +19,9 @@ from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.runtime.guards import LaunchGuards
 from tegula.target import CudaTarget
+
+with deferred_imports():
+    from tegula.backend.preload import start_loading_llvm
 
 if TYPE_CHECKING:
     from tegula.ops.lane import LogicalBlocks
@@ -125,6 +129,7 @@ def _lines(kernel: Kernel) -> list[str]:
 
 def build(kernel: Kernel, target: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
+    start_loading_llvm()
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_offset
     from tegula.ops.lane import LogicalBlocks, uses_block_numbers
     from tegula.passes.pipeline import prepare
