@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tegula.dataclass import dataclass
 from tegula.ir.fields import attr, body, operand, variadic
 from tegula.ir.values import Op, Region, Value
-from tegula.types import TileType, Type
+from tegula.types import MatType, TileType, Type, VecType, element_shape
 
 if TYPE_CHECKING:
     from tegula.layout import Layout
@@ -102,6 +102,41 @@ class ConstantLike(Op):
 
     if TYPE_CHECKING:
         value = attr()
+
+
+class Composition(Op):
+    """An op that makes a vector or matrix from its components."""
+
+    __slots__ = ()
+
+    def parts(self) -> list[Value] | None:
+        """The components in row-major order, if all operands are scalars; else None."""
+        raise NotImplementedError(self.NAME)
+
+
+class ComponentAccess(Op):
+    """An op that reads a component of a vector or matrix, or makes a vector or matrix with one component replaced: the
+    second operand. The indices are the last operands."""
+
+    __slots__ = ()
+    REPLACES: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+        composite = operand()
+        indices = variadic(index=True)
+
+    def position(self, indices: Sequence[int]) -> int | None:
+        """The row-major position of the component at constant indices. Out of bounds, a read takes the last component
+        along the dimension, and a replacement has no effect: None."""
+        position, t = 0, self.composite.type
+        assert isinstance(t, VecType | MatType)
+        for i, n in zip(indices, element_shape(t), strict=True):
+            if not 0 <= i < n:
+                if self.REPLACES:
+                    return None
+                i = n - 1
+            position = position * n + i
+        return position
 
 
 class TargetQuery(Op):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Op, TypeRule, Value
+from tegula.ir import ComponentAccess, Composition, Op, TypeRule, Value
 from tegula.ir.fields import attr, operand, variadic
 from tegula.ops.base import element, require, types
 from tegula.ops.scalar import And, Cmp, Const, Select
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Attrs = Mapping[str, Any]
 
 
-class VecMake(Op):
+class VecMake(Composition):
     """A vector or matrix (attribute `type`) from its components, row-major: scalars, and vectors and matrices of
     consecutive components."""
 
@@ -37,6 +37,9 @@ class VecMake(Op):
         if count != components(result):
             raise TypeRule(f"{result} takes {components(result)} components, got {count}")
         return [result]
+
+    def parts(self) -> list[Value] | None:
+        return self.components if len(self.components) == components(self.type) else None
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -69,7 +72,7 @@ class VecUnset(Op):
         return [self.type]
 
 
-class VecSplat(Op):
+class VecSplat(Composition):
     """A vector or matrix (attribute `type`) with the operand in every component."""
 
     __slots__ = ()
@@ -82,6 +85,9 @@ class VecSplat(Op):
         if self.x.type != scalar_of(result):
             raise TypeRule(f"a component of {result} must be {scalar_of(result)}, got {self.x.type}")
         return [result]
+
+    def parts(self) -> list[Value] | None:
+        return [self.x] * components(self.type)
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -184,7 +190,7 @@ def _clamp_index(b: GradientBuilder, index: Value, n: int) -> Value:
     return b.one(Select, [_in_bounds(b, index, n), index, b.const(n - 1, element(index.type))])
 
 
-class VecExtract(Op):
+class VecExtract(ComponentAccess):
     """Reads a component of a vector (one index) or a matrix (two); an index out of bounds reads the last component
     along its dimension."""
 
@@ -213,12 +219,13 @@ class VecExtract(Op):
         return (b.one(VecInsert, [zero, g, *clamped]), *[None] * len(indices))
 
 
-class VecInsert(Op):
+class VecInsert(ComponentAccess):
     """A vector or matrix with one component replaced; an index out of bounds has no effect. Operands: composite, value,
     indices."""
 
     __slots__ = ()
     NAME = "vec.insert"
+    REPLACES = True
     composite = operand()
     value = operand()
     indices = variadic(index=True)

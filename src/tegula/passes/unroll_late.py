@@ -1,25 +1,60 @@
 """Unrolls loops over `tg.unrolled` late, so that the passes before work on a single body.
 
 In each copy of the body the index is a constant, integer arithmetic on constants is folded, and only the taken
-alternative of a branch on a constant condition remains."""
+alternative of a branch on a constant condition remains. Components of vectors at constant indices are followed: a read
+is the component, and a vector is made from its components where an op takes it as a whole."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tegula.ir import BranchLike, ConstantLike, Kernel, LoopLike, Op, Region, Value
+from tegula.ir import (
+    BranchLike,
+    ComponentAccess,
+    Composition,
+    ConstantLike,
+    Kernel,
+    LoopLike,
+    Op,
+    Region,
+    Value,
+)
 from tegula.ir.rewrite import clone_op
 from tegula.ops.scalar import Const
+from tegula.ops.vector import VecMake
 from tegula.passes.runner import Compilation, GpuCompilation
-from tegula.types import DType, to_numpy
+from tegula.types import DType, MatType, Type, VecType, to_numpy
+
+MIN_BITS = 32
+"""The minimum bits of a component that is followed: several smaller ones may share a register."""
 
 
 def unroll_late(kernel: Kernel, context: Compilation) -> None:
     """Rewrite the kernel in place; copies inherit the analysis results of the values from which they are copied."""
-    _Unroller(context).region(kernel.body)
+    if any(isinstance(op, LoopLike) and op.unrolled is not None for op in kernel.body.walk()):
+        _Unroller(context, _subscripted_types(kernel)).region(kernel.body)
+
+
+def _subscripted_types(kernel: Kernel) -> set[Type]:
+    """The types of vectors with subscripts that are not constants when all loops are unrolled. Such vectors may be in
+    memory, where a replacement of a component is a store."""
+    known, types = set[Value](), set[Type]()
+    for op in kernel.body.walk():
+        if isinstance(op, ComponentAccess):
+            if not known.issuperset(op.indices):
+                types.add(op.composite.type)
+        elif isinstance(op, LoopLike):
+            if op.unrolled is not None:
+                known.update(a for a in op.body.args if a not in op.arguments)
+        elif isinstance(op, ConstantLike):
+            known.add(op.result)
+        elif op.operands and known.issuperset(op.operands) and _reference(type(op)) is not None:
+            known.update(op.results)
+    return types
 
 
 class _Heirs:
@@ -49,15 +84,21 @@ class _Unroller:
     """Unrolls loops. `replaced`: the values that replace the results of unrolled loops, and the last copies of values
     in these loops. `constants`: integers and bools that are constants. `constants_of`: the constants of each region
     under construction, by type and number; `unplaced`: those among them that no op reads so far, which are not in their
-    region yet. `known`: results of arithmetic, by op and operands."""
+    region yet. `arithmetic`: what `_arithmetic` returns, by op; `known`: the same, by class, types and attributes.
+    `parts`: the components of vectors; `made`: vectors that no op reads as a whole so far, which are in `unplaced` too,
+    with the op that replaces a component in each; `followed`: whether components of a type of vectors are followed."""
 
-    def __init__(self, context: Compilation) -> None:
+    def __init__(self, context: Compilation, subscripted: set[Type]) -> None:
         self.heirs = _Heirs(context)
+        self.parts: dict[Value, list[Value]] = {}
+        self.made: dict[Value, Op] = {}
+        self.followed: dict[Type, bool] = dict.fromkeys(subscripted, False)
         self.replaced: dict[Value, Value] = {}
         self.constants: dict[Value, Any] = {}
         self.constants_of: dict[tuple[Region, DType, Any], Value] = {}
         self.unplaced: dict[Value, Region] = {}
-        self.known: dict[Any, tuple[Op, Any]] = {}
+        self.arithmetic: dict[Op, tuple[dict[Any, Any], Callable[[list[Any]], Any]] | None] = {}
+        self.known: dict[tuple[Any, ...], tuple[dict[Any, Any], Callable[[list[Any]], Any]]] = {}
 
     def region(self, region: Region) -> None:
         """Unroll the loops of a region."""
@@ -67,13 +108,18 @@ class _Unroller:
                 op.substitute(self.replaced)
             positions = op.unrolled if isinstance(op, LoopLike) else None
             if positions is not None and isinstance(op, LoopLike):
-                final = self._placed(self._copies(op, positions, self.replaced, region))
+                final = self._copies(op, positions, self.replaced, region)
                 self.replaced.update(zip(op.results, final, strict=True))
                 continue
+            if isinstance(op, ComponentAccess) and self._follows(op, op.operands, self.replaced, region):
+                continue
+            self._placed(op.operands)
             for nested in op.regions:
                 self.region(nested)
             if isinstance(op, ConstantLike):
                 self._record_constant(op)
+            elif isinstance(op, Composition):
+                self._compose(op)
             region.append(op)
 
     def _record_constant(self, op: ConstantLike) -> bool:
@@ -112,19 +158,63 @@ class _Unroller:
         unplaced = self.unplaced
         if not unplaced.keys().isdisjoint(values):
             for v in values:
-                if v in unplaced and isinstance(v.owner, Op):
-                    unplaced.pop(v).append(v.owner)
+                if v in unplaced:
+                    region, owner = unplaced.pop(v), v.owner
+                    region.append(owner if isinstance(owner, Op) else self._make(v))
         return values
+
+    def _make(self, vector: Value) -> Op:
+        """The op that makes a vector from its components, in place of the op that replaces a component of another
+        vector."""
+        source = self.made.pop(vector)
+        self.heirs.inherit(vector, source.result)
+        make = VecMake(self._placed(self.parts[vector]), (), {"type": vector.type}, (), source.loc)
+        make.results, vector.owner = [vector], make
+        return make
+
+    def _compose(self, op: Composition) -> None:
+        """Record the components of a vector."""
+        t = op.result.type
+        if t not in self.followed:
+            self.followed[t] = isinstance(t, VecType | MatType) and t.dtype.bits >= MIN_BITS
+        parts = op.parts() if self.followed[t] else None
+        if parts is not None:
+            self.parts[op.result] = parts
+
+    def _follows(
+        self, op: ComponentAccess, operands: list[Value], mapping: dict[Value, Value], region: Region
+    ) -> bool:
+        """Whether an op accesses a known component of a vector, so that the op needs no copy."""
+        parts = self.parts.get(operands[0])
+        if parts is None:
+            return False
+        numbers: list[Any] = [*map(self.constants.get, operands[2 if op.REPLACES else 1 :])]
+        if None in numbers:
+            return False
+        position = op.position(numbers)
+        if position is None:
+            mapping[op.result] = operands[0]
+        elif op.REPLACES:
+            vector = mapping[op.result] = Value(op.result.type, None, op.result.name)
+            parts = self.parts[vector] = parts.copy()
+            parts[position] = operands[1]
+            self.made[vector], self.unplaced[vector] = op, region
+        else:
+            mapping[op.result] = parts[position]
+        return True
 
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
         constants = self.constants
         for op in ops:
             operands = [mapping.get(v, v) for v in op.operands]
-            if not operands:
+            if isinstance(op, ComponentAccess):
+                if self._follows(op, operands, mapping, region):
+                    continue
+            elif not operands:
                 if isinstance(op, ConstantLike) and self._record_constant(op):
                     mapping[op.result] = self._constant(region, op.result.type, op.value, op)
                     continue
-            elif operands[0] in constants and constants.keys() >= {*operands}:
+            elif operands[0] in constants:
                 number = self._number(op, operands)
                 if number is not None:
                     mapping[op.result] = self._constant(region, op.result.type, number, op)
@@ -160,35 +250,53 @@ class _Unroller:
                 new.name, mapping[old] = old.name, new
                 inherit(new, old)
             self._copy(region.ops[:-1], mapping, inner)
+            self._placed([mapping.get(v, v) for v in region.yielded])
             inner.append(clone_op(region.terminator, mapping))
-            self._placed(inner.yielded)
             regions.append(inner)
-        result = op.copy(self._placed(operands), regions)
+        if not self.unplaced.keys().isdisjoint(operands):
+            self._placed(operands)
+        result = op.copy(operands, regions)
         if regions:
             self.heirs.inherit_op(result, op)
         for old, new in zip(op.results, result.results, strict=True):
             mapping[old] = new
             inherit(new, old)
+        if isinstance(result, Composition):
+            self._compose(result)
         return result
 
     def _number(self, op: Op, operands: list[Value]) -> Any:
-        """The result of arithmetic of constants; None for other ops."""
+        """The result of arithmetic of constants; None for other ops, and for other operands."""
+        if op not in self.arithmetic:
+            self.arithmetic[op] = self._arithmetic(op)
+        arithmetic = self.arithmetic[op]
+        if arithmetic is None:
+            return None
+        numbers = [*map(self.constants.get, operands)]
+        if None in numbers:
+            return None
+        known, compute = arithmetic
+        key = numbers[0] if len(numbers) == 1 else tuple(numbers)
+        if key not in known:
+            known[key] = compute(numbers)
+        return known[key]
+
+    def _arithmetic(self, op: Op) -> tuple[dict[Any, Any], Callable[[list[Any]], Any]] | None:
+        """The results of an op so far, by its operands, and the function that computes them; None for ops that are no
+        arithmetic of integers and bools. Ops of one class and equal types and attributes share the results."""
         reference = _reference(type(op))
         t = op.results[0].type if len(op.results) == 1 else None
+        types = [v.type for v in op.operands]
         if op.regions or not isinstance(t, DType) or t.is_float or reference is None:
             return None
-        numbers = [self.constants[v] for v in operands]
-        types = [v.type for v in operands]
-        key = (*op.identity(), t, *numbers, *types)
-        if key not in self.known:
-            arguments = [
-                np.array([number], to_numpy(t))
-                for number, t in zip(numbers, types, strict=True)
-                if isinstance(t, DType)
-            ]
-            # The op keeps the objects alive whose identities are in the key.
-            self.known[key] = op, reference(op.attrs, *arguments)[0].item()
-        return self.known[key][1]
+        numpy_types = [to_numpy(source) for source in types if isinstance(source, DType)]
+
+        def compute(numbers: list[Any]) -> Any:
+            arguments = [np.array([n], source) for n, source in zip(numbers, numpy_types, strict=True)]
+            return reference(op.attrs, *arguments)[0].item()
+
+        # The op keeps the objects alive whose identities are in the key.
+        return self.known.setdefault((*op.identity(), t, *types), ({}, compute))
 
 
 @cache
