@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "tegula"
 
 # From the bottom to the top. A part may import from preceding lines, and never from its own line's other parts.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("dataclass", "collection", "deferred"),
+    ("dataclass", "collection", "deferred", "python_stack"),
     ("source",),
     ("errors",),
     ("fitting", "algebra", "evaluation", "handles"),

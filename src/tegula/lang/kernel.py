@@ -23,6 +23,7 @@ from tegula.lang.statements import Statements
 from tegula.lang.structs import absent, bindings_of, leaves_of
 from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
+from tegula.python_stack import on_long_stack
 from tegula.types import Type
 
 with deferred_imports():
@@ -109,6 +110,7 @@ def bound_types(
     return types, tuple(tracer.captures.captured.values())
 
 
+@on_long_stack
 def _trace_body(
     definition: Definition,
     param_types: Sequence[Type],

@@ -19,6 +19,7 @@ from tegula.lang.decorators import KernelDef
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.ops.lane import MAX_BLOCK_NUMBER, uses_block_numbers
 from tegula.ops.roles import Roles, block_threads
+from tegula.python_stack import on_long_stack
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
@@ -146,6 +147,7 @@ def trace(
 
 
 @paused_collection()
+@on_long_stack
 def compile_kernel(
     definition: KernelDef,
     types: Sequence[Type],
