@@ -67,20 +67,20 @@ class _Reader:
 
     def read(self, number: int, line: str, is_whole: bool) -> None:
         """Read a line. `is_whole`: whether the entry of this number has no other line."""
-        if POINTER_USE.search(line):
-            self._access(number, line, is_whole)
+        if "ptr" in line:
+            if POINTER_USE.search(line):
+                self._access(number, line, is_whole)
+            for name, incoming in PHI.findall(line) if "phi ptr" in line else ():
+                uses = INCOMING.findall(incoming)
+                self.phis[name] = [pointer for pointer, _ in uses]
+                self.origins[name] = frozenset((name,))
+                self.incoming += uses
         elif "br " in line:
             self.ends[self.block] = number
             self.loops += [(self.labels[t], number + 1) for t in TARGET.findall(line) if t in self.labels]
         elif line.endswith(":"):
             self.block = line[:-1]
             self.labels[self.block] = number
-        elif "phi ptr" in line:
-            for name, incoming in PHI.findall(line):
-                uses = INCOMING.findall(incoming)
-                self.phis[name] = [pointer for pointer, _ in uses]
-                self.origins[name] = frozenset((name,))
-                self.incoming += uses
 
     def _access(self, number: int, line: str, is_whole: bool) -> None:
         origins = self.origins

@@ -55,20 +55,22 @@ def share_equal_loops(entry: Sequence[str], lines: Sequence[str]) -> tuple[list[
     """The lines of a kernel's function with calls instead of equal loops, and the functions that they call.
     `entry`: the first lines of the function."""
     split_lines = "\n".join(lines).split("\n")
-    candidates = [loop for group in _similar(_loops_of_a_block(split_lines)) for loop in group]
-    if not candidates:
+    renamed: defaultdict[str, list[tuple[LoopText, list[str]]]] = defaultdict(list)
+    for similar in _similar(_loops_of_a_block(split_lines)):
+        for loop in similar:
+            text, names = _renamed(loop)
+            renamed[text].append((loop, names))
+    equal = {text: group for text, group in renamed.items() if len(group) > 1}
+    if not equal:
         return list(lines), []
-    equal: defaultdict[str, list[tuple[LoopText, list[str]]]] = defaultdict(list)
-    for loop in candidates:
-        text, names = _renamed(loop)
-        equal[text].append((loop, names))
-    definitions, used_elsewhere = _other_names(entry, split_lines, candidates)
+    shared = [loop for group in equal.values() for loop, _ in group]
+    definitions, used_elsewhere = _other_names(entry, split_lines, shared)
     calls: dict[LoopText, list[str]] = {}
     functions: list[str] = []
     for text, group in equal.items():
         arguments = _arguments(text, group, definitions)
         results = _results(text, group, used_elsewhere)
-        if len(group) > 1 and arguments is not None and results is not None:
+        if arguments is not None and results is not None:
             symbol = f"@shared{len(functions)}"
             functions.append(_function(symbol, text, arguments, results))
             calls.update(

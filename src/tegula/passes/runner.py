@@ -100,12 +100,13 @@ def run(
     is_last: bool = False,
 ) -> Context:
     """Run the passes in order, except those without ops to act on, and return the context. The kernel is verified
-    before the first pass, and after the last one if no other pipeline follows (`is_last`); with TEGULA_VERIFY_PASSES=1
-    after each pass, which the verifier's error names."""
+    before the first pass, or after the last one if code is generated then (`is_last`), from the result of an earlier
+    pipeline; with TEGULA_VERIFY_PASSES=1 before the first and after each pass, which the verifier's error names."""
     verifies_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
     known = Verified(image=[] if verifies_each else None)
     contents: Contents | None = None
-    _verify(kernel, known, f"before pass {passes[0].name}")
+    if verifies_each or not is_last:
+        _verify(kernel, known, f"before pass {passes[0].name}")
     for step in passes:
         if not step.when(context):
             continue

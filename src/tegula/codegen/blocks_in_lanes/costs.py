@@ -3,10 +3,10 @@ loads and stores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from tegula.dataclass import dataclass
 from tegula.ir import Kernel, LoopLike, Op, Region
 from tegula.ops.array import ArrayLoad, ArrayStore
 from tegula.ops.control import For
@@ -44,32 +44,67 @@ MAX_TIME_RATIO = 0.8
 """Blocks are vectorised if the estimated time is at most this fraction of the scalar time."""
 
 
-def is_faster(kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> bool:
-    """Whether vectorisation over blocks is estimated to be faster."""
-    largest = max(
-        (_bytes(v.type) * lanes for op in kernel.walk() for v in op.results if differences.differs(v)),
-        default=0,
-    )
-    if largest > L2_BYTES:
-        return False
-    serial_cost = _total_cost(kernel.body, lambda op: _serial_cost(op, vector_bytes))
-    uniform_cost = _total_cost(
-        kernel.body, lambda op: 0.0 if _differs(op, differences) else _serial_cost(op, vector_bytes)
-    )
-    if uniform_cost > MAX_UNIFORM_FRACTION * serial_cost:
-        return False
-    vector_cost = _total_cost(kernel.body, lambda op: _vector_cost(op, differences, lanes, vector_bytes))
-    return vector_cost < MAX_TIME_RATIO * serial_cost
+@dataclass(slots=True)
+class Costs:
+    """The estimated costs of a block: `serial`, if blocks run one by one, and of that the ops that are `uniform`;
+    `vector`, if blocks are vectorised, and of that the `accesses`, loads and stores of arrays."""
+
+    serial: float = 0.0
+    uniform: float = 0.0
+    vector: float = 0.0
+    accesses: float = 0.0
+
+    def add(self, other: Costs, times: int) -> None:
+        """Add the costs of a region that runs several times."""
+        self.serial += times * other.serial
+        self.uniform += times * other.uniform
+        self.vector += times * other.vector
+        self.accesses += times * other.accesses
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether vectorisation over blocks is estimated to be faster."""
+        if self.uniform > MAX_UNIFORM_FRACTION * self.serial:
+            return False
+        return self.vector < MAX_TIME_RATIO * self.serial
+
+    @property
+    def access_fraction(self) -> float:
+        """The estimated fraction of the time of vectorised blocks that loads and stores of arrays take."""
+        return self.accesses / max(1.0, self.vector)
 
 
-def access_fraction(kernel: Kernel, differences: Differences, lanes: int, vector_bytes: int) -> float:
-    """The estimated fraction of the time of vectorised blocks that loads and stores of arrays take."""
+def fits_cache(kernel: Kernel, differences: Differences, lanes: int) -> bool:
+    """Whether each tile of all blocks fits the cache."""
+    sizes = (_bytes(v.type) for op in kernel.walk() for v in op.results if differences.differs(v))
+    return max(sizes, default=0) * lanes <= L2_BYTES
 
-    def cost(op: Op) -> float:
-        return _vector_cost(op, differences, lanes, vector_bytes)
 
-    accesses = _total_cost(kernel.body, lambda op: cost(op) if isinstance(op, (TileLoad, TileStore)) else 0.0)
-    return accesses / max(1.0, _total_cost(kernel.body, cost))
+def costs_of(region: Region, differences: Differences, lanes: int, vector_bytes: int) -> Costs:
+    """The costs of a region of a kernel."""
+    costs = Costs()
+    for op in region.ops:
+        serial, differs = _serial_cost(op, vector_bytes), _differs(op, differences)
+        vector = _vector_cost(op, serial, differences, lanes, vector_bytes) if differs else serial / lanes
+        costs.serial += serial
+        costs.vector += vector
+        if not differs:
+            costs.uniform += serial
+        if isinstance(op, (TileLoad, TileStore)):
+            costs.accesses += vector
+        if op.regions and not isinstance(op, (TileMap, TileReduce)):
+            nested = Costs()
+            for inner in op.regions:
+                nested.add(costs_of(inner, differences, lanes, vector_bytes), 1)
+            costs.add(nested, _trip_count(op))
+    return costs
+
+
+def _trip_count(op: Op) -> int:
+    if not isinstance(op, LoopLike):
+        return 1
+    positions = op.positions if isinstance(op, For) else None
+    return DEFAULT_TRIP_COUNT if positions is None else len(positions)
 
 
 def _differs(op: Op, differences: Differences) -> bool:
@@ -78,23 +113,6 @@ def _differs(op: Op, differences: Differences) -> bool:
 
 def _bytes(t: Type) -> int:
     return t.size * components(t.dtype) * scalar_of(t.dtype).bits // 8 if isinstance(t, TileType) else 0
-
-
-def _total_cost(region: Region, cost: Callable[[Op], float]) -> float:
-    total = 0.0
-    for op in region.ops:
-        total += cost(op)
-        if not isinstance(op, (TileMap, TileReduce)):
-            positions = op.positions if isinstance(op, For) else None
-            trips = (
-                1
-                if not isinstance(op, LoopLike)
-                else DEFAULT_TRIP_COUNT
-                if positions is None
-                else len(positions)
-            )
-            total += trips * sum(_total_cost(nested, cost) for nested in op.regions)
-    return total
 
 
 def _shape(op: Op) -> tuple[int, ...]:
@@ -132,12 +150,13 @@ def _serial_cost(op: Op, vector_bytes: int) -> float:
     return OP_OVERHEAD + vectors * _instructions_per_vector(op)
 
 
-def _vector_cost(op: Op, differences: Differences, lanes: int, vector_bytes: int) -> float:
+def _vector_cost(
+    op: Op, serial_cost: float, differences: Differences, lanes: int, vector_bytes: int
+) -> float:
+    """The cost of an op that differs between blocks."""
     shape = _shape(op)
-    if not _differs(op, differences):
-        return _serial_cost(op, vector_bytes) / lanes
     if isinstance(op, (TileLoad, TileStore)):
-        return _serial_cost(op, vector_bytes) + TRANSPOSE_COST * prod(shape)
+        return serial_cost + TRANSPOSE_COST * prod(shape)
     if isinstance(op, TileSlice) and any(map(differences.differs, op.starts)):
         return OP_OVERHEAD + prod(tile_type(op.result.type).shape)
     if isinstance(op, TileExtract) and any(map(differences.differs, op.indices)):

@@ -53,7 +53,7 @@ from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, Type, bool_, components, int32, int64, is_element, scalar_of
 
 with deferred_imports():
-    from tegula.codegen.blocks_in_lanes.costs import access_fraction, is_faster
+    from tegula.codegen.blocks_in_lanes.costs import costs_of, fits_cache
     from tegula.codegen.blocks_in_lanes.reductions import reduce
 
 RARE_ACCESSES = 0.05
@@ -70,7 +70,8 @@ def blocks_in_lanes(
         differences = Differences(kernel)
         check_differences(kernel.body, differences)
         lanes = vector_bytes // _hot_bytes(kernel)
-        if not is_faster(kernel, differences, lanes, vector_bytes):
+        costs = costs_of(kernel.body, differences, lanes, vector_bytes)
+        if not (fits_cache(kernel, differences, lanes) and costs.is_faster):
             return VectorisedKernel(reason="a loop over single blocks is faster")
         if blocks is not None and blocks < lanes:
             return VectorisedKernel(reason="the launch has too few blocks", max_lanes=lanes)
@@ -80,12 +81,11 @@ def blocks_in_lanes(
         return VectorisedKernel(reason=str(refused))
     erase_dead(kernel_in_lanes)
     verify(kernel_in_lanes)
-    is_rare = access_fraction(kernel, differences, lanes, vector_bytes) < RARE_ACCESSES
     return VectorisedKernel(
         lanes,
         kernel_in_lanes,
         max_lanes=lanes,
-        is_access_rare=is_rare,
+        is_access_rare=costs.access_fraction < RARE_ACCESSES,
         edge_accesses=frozenset(widening.edge_accesses),
     )
 
