@@ -10,23 +10,25 @@ from collections import Counter
 from collections.abc import Sequence
 
 _REMOVABLE = re.compile(
-    r"  (%[\w.]+) = (?:"
+    r"  %[\w.]+ = (?:"
     r"(?:select|[if]cmp|fneg|f?add|f?sub|f?mul|and|or|xor|shl|[la]shr|bitcast|[zs]ext|trunc|fpext|fptrunc|[us]itofp)\b"
     r"|call \w+ @llvm\.(?:fma|fabs|[us]min|[us]max|nvvm\.shfl\.sync)\b)"
 )
-"""Matches instructions without effects, with the register of the result. Shuffles are included: all threads of a warp
-run the same instructions, so that no thread of the warp reads the result of an unused shuffle."""
+"""Matches instructions without effects. Shuffles are included: all threads of a warp run the same instructions, so that
+no thread of the warp reads the result of an unused shuffle."""
 _NAME = re.compile(r"%[\w.]+")
 
 
 def without_unused(lines: Sequence[str]) -> list[str]:
     """The lines of a function, in order, without instructions whose results no other line reads."""
     uses = Counter(_NAME.findall("\n".join(lines)))
+    once = {name for name, count in uses.items() if count == 1}
     used_lines: list[str] = []
     for line in reversed(lines):
-        removable = _REMOVABLE.match(line)
-        if removable and uses[removable[1]] == 1:
-            uses.subtract(_NAME.findall(line))
+        if line[2 : line.find(" ", 2)] in once and _REMOVABLE.match(line):
+            names = _NAME.findall(line)
+            uses.subtract(names)
+            once.update(name for name in names if uses[name] == 1)
         else:
             used_lines.append(line)
     used_lines.reverse()

@@ -4,6 +4,7 @@ and all modules for the tables of all functions, which are names of this package
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -26,26 +27,32 @@ def __getattr__(name: str) -> Any:
 @cache
 def import_all(packages: tuple[str, ...]) -> None:
     """Import all modules of packages of the library."""
-    for module in _texts(packages):
+    for module, _ in _files(packages):
+        import_module(module)
+
+
+def import_definitions(packages: tuple[str, ...], name: str) -> None:
+    """Import the modules of packages of the library that define a function of this name, which their texts show."""
+    for module in _modules_by_name(packages).get(name, ()):
         import_module(module)
 
 
 @cache
-def import_definitions(packages: tuple[str, ...], name: str) -> None:
-    """Import the modules of packages of the library that define a function of this name, which their texts show."""
-    for module, text in _texts(packages).items():
-        if f"\ndef {name}(" in text:
-            import_module(module)
+def _modules_by_name(packages: tuple[str, ...]) -> dict[str, list[str]]:
+    """The names of the modules of packages of the library, by the name of a function that they define."""
+    modules: dict[str, list[str]] = {}
+    for module, file in _files(packages):
+        with open(file, encoding="utf-8") as opened:
+            _, *definitions = opened.read().split("\ndef ")
+        for definition in definitions:
+            modules.setdefault(definition[: definition.find("(")], []).append(module)
+    return modules
 
 
-@cache
-def _texts(packages: tuple[str, ...]) -> dict[str, str]:
-    """The texts of the modules of packages of the library, by name."""
-    texts: dict[str, str] = {}
+def _files(packages: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The modules of packages of the library, by name, with their files."""
     for package in packages:
         folder = os.path.join(__path__[0], *package.split(".")[2:])
         for file in sorted(os.listdir(folder)):
             if file.endswith(".py") and file != "__init__.py":
-                with open(os.path.join(folder, file), encoding="utf-8") as opened:
-                    texts[f"{package}.{file[:-3]}"] = opened.read()
-    return texts
+                yield f"{package}.{file[:-3]}", os.path.join(folder, file)
