@@ -74,6 +74,7 @@ def define_tables(text: str) -> str:
 
 
 CPU_REPLACEMENTS = (
+    (r'"=[fd],0"', '"=x,0"'),  # registers of floats
     (r"^@shared = .*$", ""),
     (
         r"define ptx_kernel void @kernel\(.*$",

@@ -120,7 +120,7 @@ def lower_kernel(
     if not debug:
         s.vectorised = blocks_in_lanes(kernel, known, target.vector_bytes, blocks)
     s.code.fences_extremes = target.is_x86
-    s.code.packs = s.code.rotates_loops = s.code.reuses = True
+    s.code.packs = s.code.rotates_loops = s.code.reuses = s.code.tracks_scratch = True
     s.emit_due_poll = lambda label: emit_poll(s, label)
     _KernelLowering(s).function()
     entry, plan = s.scratch.planned(s.code.lines, STACK_BYTES)

@@ -156,7 +156,7 @@ class State:
         pointer = self.code.fresh("s")
         size = element_bytes(dtype) * count
         self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines), is_written))
-        if self.code.reuses:
+        if self.code.tracks_scratch:
             self.code.contents.add_piece(pointer)
         return View(pointer, dtype, shape, packed_strides(shape, unit))
 

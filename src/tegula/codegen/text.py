@@ -245,8 +245,8 @@ class Code:
     an op, the function that emits the op for several float32 numbers at a time. `fences_extremes`: the operands of a
     minimum or maximum must be hidden from LLVM's analyses. `rotates_loops`: loops that certainly run have their test at
     the end. `reuses`: an instruction whose result the basic block has computed before is not repeated, and `known` has
-    the results by instruction; `contents`: the known contents of memory. `suffix`: text, such as metadata, after every
-    instruction.
+    the results by instruction; `contents`: the known contents of scratch memory, which are recorded if
+    `tracks_scratch`. `suffix`: text, such as metadata, after every instruction.
     `packs`: the target has vector registers for the components of one value; `packed`: the vector register that
     contains the components; `extracted`: for a component that was extracted from a vector register, the register, its
     number of components, and the position. `bytes_of`: for a byte, the vector of four bytes from which the byte was
@@ -258,7 +258,7 @@ class Code:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
         self.approximates = self.pairs_halves = False
-        self.packs = self.rotates_loops = self.reuses = False
+        self.packs = self.rotates_loops = self.reuses = self.tracks_scratch = False
         self.known: dict[str, str] = {}
         self.contents = KnownMemory()
         self.packed: dict[tuple[str, ...], str] = {}

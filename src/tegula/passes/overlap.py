@@ -20,6 +20,19 @@ def array_root(value: Value) -> Value:
     return value
 
 
+def starts_in_rows(array: Value) -> list[Value] | None:
+    """The places in the innermost dimension of a parameter at which the rows of a view start, and those of the views
+    that it is a view of; None if a row of the view is no part of a row of the parameter."""
+    starts: list[Value] = []
+    while isinstance(array.owner, ArrayView):
+        view = array.owner
+        if view.spec[-1] != ("slice", 1):
+            return None
+        starts.append(view.bounds[-2])
+        array = view.array
+    return starts
+
+
 def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():

@@ -3,7 +3,7 @@ shared memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from math import prod
 
@@ -15,14 +15,14 @@ from tegula.codegen.scalar import Components
 from tegula.codegen.storage import ArrayDescriptor, SwizzledView, View
 from tegula.codegen.text import memory_type, register_type, vector_of
 from tegula.deferred import deferred_imports
-from tegula.ir import TileAccess, Value
+from tegula.ir import ConstantLike, TileAccess, Value
 from tegula.layout import Layout, blocked
 from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import AsyncCopy
 from tegula.ops.roles import WARP
 from tegula.ops.scalar import Const
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
-from tegula.passes.overlap import array_root
+from tegula.passes.overlap import array_root, starts_in_rows
 from tegula.types import BufType, DType, ElementType, TileType, components, element_bytes, int32, scalar_of
 
 with deferred_imports():
@@ -69,9 +69,13 @@ def load(s: GpuState, *ops: TileLoad) -> None:
 
 
 def _masked_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
-    """All registers of a tile that may be partly out of bounds, packed in words if `_scalars_per_word`."""
+    """All registers of a tile that may be partly out of bounds, or is not aligned, packed in words if
+    `_scalars_per_word`."""
     layout, array = s.layouts[op.result], s.arrays[op.array]
     packs, fill = _scalars_per_word(array.dtype, width), s.components(op.fill)
+    if not needs_bounds(s, op):
+        elements = _unmasked_load(s, op, 1)
+        return packed(s, elements, scalar_of(array.dtype)) if packs else elements
     values: list[str] = []
     types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
     in_array = _in_array(s, op, layout, array)
@@ -95,14 +99,16 @@ def store(s: GpuState, *ops: TileStore) -> None:
     for op, width in zip(ops, widths, strict=True):
         fits = _and(s, fits, _is_full_and_aligned(s, op, s.arrays[op.array], width))
 
+    registers = [_ready_for_store(s, layout, s.held[op.tile], s.arrays[op.array].dtype) for op in ops]
+
     def emit_unmasked() -> list[str]:
-        for op, width in zip(ops, widths, strict=True):
-            _unmasked_store(s, op, width)
+        for op, width, stored in zip(ops, widths, registers, strict=True):
+            _unmasked_store(s, op, stored, width)
         return []
 
     def emit_masked() -> list[str]:
-        for op in ops:
-            _masked_store(s, op)
+        for op, stored in zip(ops, registers, strict=True):
+            _masked_store(s, op, stored)
         return []
 
     def act() -> None:
@@ -114,14 +120,17 @@ def store(s: GpuState, *ops: TileStore) -> None:
     emit_if(s, s.owner(layout), act)
 
 
-def _masked_store(s: GpuState, op: TileStore) -> None:
+def _masked_store(s: GpuState, op: TileStore, registers: Registers) -> None:
+    if not needs_bounds(s, op):
+        _unmasked_store(s, op, registers, 1)
+        return
     tile, array = op.tile, s.arrays[op.array]
     layout = s.layouts[tile]
     in_array = _in_array(s, op, layout, array)
     for r, pointer in _pointers(s, op, layout, array, 1).items():
         emit_if(
             s, _and(s, s.holds(layout, r, _partial(tile)), in_array(r)),
-            lambda r=r, pointer=pointer: s.memory.store_element(pointer, s.held[tile][r], array.dtype),
+            lambda r=r, pointer=pointer: s.memory.store_element(pointer, registers[r], array.dtype),
         )  # fmt: skip
 
 
@@ -241,7 +250,7 @@ def _scalars_per_access(s: GpuState, op: TileAccess, layout: Layout, array: Arra
 def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDescriptor, width: int) -> str:
     """Whether the tile is in bounds and aligned for accesses of `width` scalars: a uniform i1, or "true"."""
     ok = tile_in_bounds(s, op) if needs_bounds(s, op) else "true"
-    if width > 1 and not _has_aligned_elements(s, op, width * scalar_of(array.dtype).bits // 8):
+    if width > 1 and not _starts_aligned(s, op, width * scalar_of(array.dtype).bits // 8):
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
         misalignment = s.code.emit(f"and i64 {address}, {width * scalar_of(array.dtype).bits // 8 - 1}")
         ok = _and(s, ok, s.code.emit(f"icmp eq i64 {misalignment}, 0"))
@@ -251,12 +260,20 @@ def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDesc
     return ok
 
 
-def _has_aligned_elements(s: GpuState, op: TileLoad | TileStore, size: int) -> bool:
-    """Whether the address of each element of an array is a multiple of `size` bytes."""
+def _starts_aligned(s: GpuState, op: TileLoad | TileStore, size: int) -> bool:
+    """Whether the address of a tile's first element is a multiple of `size` bytes because of the properties of the
+    array, and because its place in a row is a constant multiple."""
     array = array_root(op.array)
     access = s.kernel.access[s.kernel.params.index(array)] if array in s.kernel.params else None
-    is_aligned = access is not None and access.contiguous and access.align % size == 0
-    return is_aligned and element_bytes(s.arrays[array].dtype) % size == 0
+    if access is None or not access.contiguous or access.align % size:
+        return False
+    element, starts = element_bytes(s.arrays[array].dtype), starts_in_rows(op.array)
+    if element % size == 0:
+        return True
+    return starts is not None and all(
+        isinstance(v.owner, ConstantLike) and v.owner.value * element % size == 0
+        for v in (*starts, op.offset[-1])
+    )
 
 
 def _first_registers(layout: Layout, width: int) -> Iterator[int]:
@@ -302,34 +319,56 @@ def _unmasked_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
     types = [register_type(scalar, 1)] * len(fill)
     if packs:
         types, fill = ["i32"] * (width // packs), packed(s, fill, scalar)
+
+    def loaded(pointer: str) -> list[str]:
+        if width == 1:
+            return list(s.memory.load_element(pointer, array.dtype))
+        if packs:
+            return vector_load(s, pointer, int32, width // packs)
+        return vector_load(s, pointer, scalar, width)
+
     values: list[str] = []
-    for r, pointer in _pointers(s, op, layout, array, elements).items():
-
-        def act(pointer: str = pointer) -> list[str]:
-            if width == 1:
-                return list(s.memory.load_element(pointer, array.dtype))
-            if packs:
-                return vector_load(s, pointer, int32, width // packs)
-            return vector_load(s, pointer, scalar, width)
-
-        values += run_conditionally(s, s.holds(layout, r), types, act, fill)
+    pointers = _pointers(s, op, layout, array, elements)
+    for holds, registers in _by_condition(s, layout, pointers):
+        pointers_of_group = [pointers[r] for r in registers]
+        values += run_conditionally(
+            s, holds, types * len(registers),
+            lambda pointers=pointers_of_group: [x for p in pointers for x in loaded(p)],
+            fill * len(registers),
+        )  # fmt: skip
     return values
 
 
-def _unmasked_store(s: GpuState, op: TileStore, width: int) -> None:
+def _by_condition(
+    s: GpuState, layout: Layout, registers: Iterable[int], over_lanes: bool = False
+) -> list[tuple[str, list[int]]]:
+    """Consecutive registers that hold elements of the tile on the same condition, with the condition (see `holds`), so
+    that they are accessed under one branch."""
+    groups: list[tuple[str, list[int]]] = []
+    for r in registers:
+        if groups and not over_lanes and s.same_test(layout, (groups[-1][1][0], r)):
+            groups[-1][1].append(r)
+        else:
+            groups.append((s.holds(layout, r, over_lanes), [r]))
+    return groups
+
+
+def _unmasked_store(s: GpuState, op: TileStore, registers: Registers, width: int) -> None:
     tile, array = op.tile, s.arrays[op.array]
-    layout, registers, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
+    layout, over_lanes = s.layouts[tile], _partial(tile)
     elements = 1 if over_lanes else max(1, width // components(array.dtype))
-    for r, pointer in _pointers(s, op, layout, array, elements).items():
+    pointers = _pointers(s, op, layout, array, elements)
+    for holds, stored in _by_condition(s, layout, pointers, over_lanes):
 
-        def act(r: int = r, pointer: str = pointer) -> None:
-            if width == 1 or over_lanes:
-                s.memory.store_element(pointer, registers[r], array.dtype)
-            else:
-                values = [x for parts in registers[r : r + elements] for x in parts]
-                vector_store(s, pointer, scalar_of(array.dtype), values)
+        def act(stored: list[int] = stored) -> None:
+            for r in stored:
+                if width == 1 or over_lanes:
+                    s.memory.store_element(pointers[r], registers[r], array.dtype)
+                else:
+                    values = [x for parts in registers[r : r + elements] for x in parts]
+                    vector_store(s, pointers[r], scalar_of(array.dtype), values)
 
-        emit_if(s, s.holds(layout, r, over_lanes), act)
+        emit_if(s, holds, act)
 
 
 def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str]:
@@ -552,28 +591,37 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
         types, fill = ["i32"] * (width // packs), ["0"] * (width // packs)
     registers: Registers = []
     moves = [d for d, stride in enumerate(view.strides) if stride]
+
+    def access(r: int) -> list[str]:
+        pointer = s.memory.at(view, s.index(layout, r))
+        if width == 1:
+            return list(s.memory.load_element(pointer, view.dtype, view.component_stride))
+        if packs:
+            return vector_load(s, pointer, int32, width // packs)
+        return vector_load(s, pointer, scalar, width)
+
+    # The address is valid in all threads if the coordinates that determine the address are in the tile.
+    valid = [r for r in _first_registers(layout, width) if s.within_tile(layout, r, moves)]
+    others = [r for r in _first_registers(layout, width) if r not in valid]
+    guarded: dict[int, list[str]] = {}
+    for is_held, group in _by_condition(s, layout, others):
+        values = run_conditionally(
+            s, is_held, types * len(group),
+            lambda group=group: [x for r in group for x in access(r)],
+            fill * len(group),
+        )  # fmt: skip
+        guarded |= {r: values[k * len(types) : (k + 1) * len(types)] for k, r in enumerate(group)}
     loaded: dict[tuple[int, ...], list[str]] = {}
     for r in _first_registers(layout, width):
-
-        def act(r: int = r) -> list[str]:
-            pointer = s.memory.at(view, s.index(layout, r))
-            if width == 1:
-                return list(s.memory.load_element(pointer, view.dtype, view.component_stride))
-            if packs:
-                return vector_load(s, pointer, int32, width // packs)
-            return vector_load(s, pointer, scalar, width)
-
-        is_held, offsets = s.holds(layout, r), layout.register_offsets(r)
-        # The address is valid in all threads if the coordinates that determine the address are in the tile.
-        is_valid = s.within_tile(layout, r, moves)
-        coordinates = tuple(offsets[d] for d in moves)
-        # Registers of a broadcast dimension are loaded once.
-        parts = loaded.get(coordinates) if is_valid else None
-        if parts is None:
-            parts = run_conditionally(s, "true" if is_valid else is_held, types, act, fill)
-        if is_valid:
-            loaded[coordinates] = parts
-            parts = or_fill(s, is_held, types, parts, fill)
+        if r in guarded:
+            parts = guarded[r]
+        else:
+            # Registers of a broadcast dimension are loaded once.
+            offsets = layout.register_offsets(r)
+            coordinates = tuple(offsets[d] for d in moves)
+            if coordinates not in loaded:
+                loaded[coordinates] = access(r)
+            parts = or_fill(s, s.holds(layout, r), types, loaded[coordinates], fill)
         if packs:
             parts = unpacked(s, parts, scalar)
         registers += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
@@ -590,24 +638,32 @@ def buffer_store(
             _or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(registers)
         ]
 
-    if _keeps_operands_alive(s, layout):
-        # Computations that LLVM sinks into the branch would only keep operands alive.
-        t = register_type(scalar_of(view.dtype), 1)
-        registers = [tuple(pinned(s.code, x, t) for x in parts) for parts in registers]
+    registers = _ready_for_store(s, layout, registers, view.dtype)
 
     def store_full() -> None:
-        for r in _first_registers(layout, width):
+        for holds, stored in _by_condition(s, layout, _first_registers(layout, width)):
 
-            def act(r: int = r) -> None:
-                pointer = s.memory.at(view, s.index(layout, r))
-                if width == 1:
-                    s.memory.store_element(pointer, registers[r], view.dtype, view.component_stride)
-                else:
-                    vector_store(s, pointer, scalar_of(view.dtype), [x[0] for x in registers[r : r + width]])
+            def act(stored: list[int] = stored) -> None:
+                for r in stored:
+                    pointer = s.memory.at(view, s.index(layout, r))
+                    if width == 1:
+                        s.memory.store_element(pointer, registers[r], view.dtype, view.component_stride)
+                    else:
+                        scalars = [x[0] for x in registers[r : r + width]]
+                        vector_store(s, pointer, scalar_of(view.dtype), scalars)
 
-            emit_if(s, s.holds(layout, r), act)
+            emit_if(s, holds, act)
 
     emit_if(s, s.owner(layout), store_full)
+
+
+def _ready_for_store(s: GpuState, layout: Layout, registers: Registers, dtype: ElementType) -> Registers:
+    """The registers of a tile, computed before the branch around a store if computations that LLVM sinks into the
+    branch would only keep operands alive."""
+    if not _keeps_operands_alive(s, layout):
+        return registers
+    t = register_type(scalar_of(dtype), 1)
+    return [tuple(pinned(s.code, x, t) for x in parts) for parts in registers]
 
 
 def _keeps_operands_alive(s: GpuState, layout: Layout) -> bool:

@@ -226,7 +226,7 @@ class _Walk:
         self.code = s.code
         self.flags = flags
         s.code.block = "start"
-        s.code.rounds_bfloat16 = s.code.approximates = s.code.pairs_halves = True
+        s.code.rounds_bfloat16 = s.code.approximates = s.code.pairs_halves = s.code.reuses = True
         s.code.table_space = f"{GLOBAL} "
         s.code.batched_functions = batched_functions(s.rolled)
         s.run_branching = self._branching

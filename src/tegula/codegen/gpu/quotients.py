@@ -25,8 +25,8 @@ MIN_NORMAL = 2.0**-126
 """The smallest normal float32."""
 MIN_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
 """The float32 bits of 2 ** -100, above which the remainder of a root is exact, and of infinity."""
-PINNED_TYPES = {"float": ("i32", "r"), "double": ("i64", "l"), "i32": ("i32", "r"), "i64": ("i64", "l")}
-"""The LLVM types of numbers that can be pinned, with the type of their bits and the constraint of an operand."""
+PINNED_TYPES = {"float": "f", "double": "d", "i32": "r", "i64": "l"}
+"""The LLVM types of numbers that can be pinned, with the constraint of an operand."""
 
 Rolled = Callable[[], str]
 """A function that returns the metadata of a loop that is not unrolled."""
@@ -109,10 +109,7 @@ def pinned(code: Code, x: str, type: str) -> str:
     which increases register pressure. Numbers of other sizes than 32 and 64 bits are not pinned."""
     if type not in PINNED_TYPES:
         return x
-    bits_type, constraint = PINNED_TYPES[type]
-    bits = code.emit(f"bitcast {type} {x} to {bits_type}")
-    bits = code.emit(f'call {bits_type} asm sideeffect "", "={constraint},0"({bits_type} {bits})')
-    return code.emit(f"bitcast {bits_type} {bits} to {type}")
+    return code.emit(f'call {type} asm sideeffect "", "={PINNED_TYPES[type]},0"({type} {x})')
 
 
 def _root(code: Code, operands: Sequence[str], fast: str) -> str:

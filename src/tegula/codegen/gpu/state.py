@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
 from tegula.codegen.gpu.maps import TensorMap
@@ -261,6 +262,21 @@ class GpuState(State):
             test = self.code.emit(f"icmp ult i64 {self.memory.add(base, str(offset))}, {limit}")
             ok = test if ok == "true" else self.code.emit(f"and i1 {ok}, {test}")
         return ok
+
+    def same_test(self, layout: Layout, registers: tuple[int, int]) -> bool:
+        """Whether two registers of a layout hold elements of the tile in the same threads. Coordinates of threads are
+        multiples of a number, such as the elements of an access."""
+        for d, n in enumerate(layout.shape):
+            unit = gcd(*(m.stride for m in layout.threads if m.dim == d)) or 1
+            offsets = [layout.register_offsets(r)[d] for r in registers]
+            always = [self._max_coordinate(layout, d, offset) < n for offset in offsets]
+            if (
+                always[0] != always[1]
+                or not always[0]
+                and len({-(-(n - offset) // unit) for offset in offsets}) > 1
+            ):
+                return False
+        return True
 
     def _max_coordinate(self, layout: Layout, dim: int, offset: int) -> int:
         return offset + sum((m.size - 1) * m.stride for m in layout.threads if m.dim == dim)
