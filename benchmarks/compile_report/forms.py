@@ -288,7 +288,7 @@ def batched_form(name: str, n: int) -> PreparedKernels:
     """A function of matrices n x n of float32; `solve` has one right-hand side."""
     function, constants = FUNCTIONS[name]
     shapes = [(64, n, n), (64, n)] if name == "solve" else [(64, n, n)]
-    batched = tg.over_batches(function, [*map(ArrayOnGpu, shapes)], constants)
+    batched = tg.over_batches(function, [*map(ArrayOnGpu, shapes)], constants, bounds_check=False)
     arrays = [tg.zeros(s) for s in shapes] + [tg.zeros(s, dtype=t) for s, t in batched.results]
     return forward_form(batched.kernel, lambda: arrays, batched.dim, batched.block_dim)
 

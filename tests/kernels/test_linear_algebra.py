@@ -34,6 +34,18 @@ def test_cholesky_and_solve_match_numpy(batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.machine_code
+def test_a_kernel_without_bounds_checks_is_checked_in_debug_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, smaller = tg.array(positive_definite(2, n=3)), tg.zeros((2, 2, 3), dtype=tg.float64)
+    batched = tg.over_batches("tile_cholesky", [right], bounds_check=False)
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    tg.launch_tiled(batched.kernel, batched.dim, [right], [result := tg.zeros_like(right)], block_dim=1)
+    assert_close(result, np.linalg.cholesky(right.numpy()))
+    with pytest.raises(tg.OutOfBounds, match="leave out bounds_check=False"):
+        tg.launch_tiled(batched.kernel, batched.dim, [right], [smaller], block_dim=1)
+        tg.synchronize()
+
+
+@pytest.mark.machine_code
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", BATCHES)
 def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:

@@ -31,7 +31,7 @@ def _configure(*arguments: Any) -> BatchLaunch:
         raise tg.LaunchError(
             f"{name}: the arrays are on several devices", "copy the arrays to one device: x.to(device)"
         )
-    batched = tg.over_batches(function, inputs, {key: x for key, x, _ in constants}, name)
+    batched = tg.over_batches(function, inputs, {key: x for key, x, _ in constants}, name, bounds_check=False)
     allocate = tuple(make_allocator(shape, dtype, like, device) for shape, dtype in batched.results)
     is_empty = not all(math.prod(x.shape) for x in inputs)
     return BatchLaunch(batched.kernel, batched.dim, batched.block_dim, allocate, is_empty)

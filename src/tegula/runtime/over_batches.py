@@ -30,7 +30,8 @@ Shape = tuple[int, ...]
 class Tiles(NamedTuple):
     """The signature of a block. `inputs`: dtype and shape of each tile, and whether its array has batch dimensions;
     `outputs`: dtype and shape of each result; `batch`: the number of batch dimensions; `constants`: the names and
-    texts of constant arguments, because constants of several types may be equal; `block_dim`: the number of threads."""
+    texts of constant arguments, because constants of several types may be equal; `block_dim`: the number of threads;
+    `bounds_check`: whether accesses are tested against the bounds of the arrays."""
 
     function: CooperativeDef
     inputs: tuple[tuple[Any, Shape, bool], ...]
@@ -38,6 +39,7 @@ class Tiles(NamedTuple):
     batch: int
     constants: tuple[tuple[str, str], ...]
     block_dim: int
+    bounds_check: bool
 
 
 @lru_cache(maxsize=512)
@@ -46,12 +48,13 @@ def _kernel(tiles: Tiles) -> Any:
     indices = ", ".join(f"b{k}" for k in range(tiles.batch))
     subscript = f"[{indices}]" if indices else ""
     lines = [f"{indices}{',' if tiles.batch > 1 else ''} = tg.tid()".replace(", =", " =")] if indices else []
-    names: dict[str, Any] = {"tg": tg, "function": tiles.function}
+    names: dict[str, Any] = {"tg": tg, "function": tiles.function, "checked": tiles.bounds_check}
     parameters, results = list[str](), ", ".join(f"r{k}" for k in range(len(tiles.outputs)))
     for k, (dtype, shape, is_batched) in enumerate(tiles.inputs):
         names[f"T{k}"] = ArrayAnnotation(dtype, len(shape) + (tiles.batch if is_batched else 0))
         parameters.append(f"a{k}: T{k}")
-        lines.append(f"t{k} = tg.tile_load(a{k}{subscript if is_batched else ''}, shape={shape})")
+        array = f"a{k}{subscript if is_batched else ''}"
+        lines.append(f"t{k} = tg.tile_load({array}, shape={shape}, bounds_check=checked)")
     for k, (dtype, shape) in enumerate(tiles.outputs):
         names[f"R{k}"] = ArrayAnnotation(dtype, len(shape) + tiles.batch)
         parameters.append(f"o{k}: R{k}")
@@ -60,7 +63,9 @@ def _kernel(tiles: Tiles) -> Any:
         *(f"{key}={text}" for key, text in tiles.constants),
     ]
     lines.append(f"{results} = function({', '.join(call_arguments)})")
-    lines += [f"tg.tile_store(o{k}{subscript}, r{k})" for k in range(len(tiles.outputs))]
+    lines += [
+        f"tg.tile_store(o{k}{subscript}, r{k}, bounds_check=checked)" for k in range(len(tiles.outputs))
+    ]
     name = tiles.function.name.removeprefix("_").removeprefix("tile_")
     text = f"def {name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(text, f"<the kernel of {name}>", "exec"), names)
@@ -79,7 +84,11 @@ class BatchedKernel(NamedTuple):
 
 
 def over_batches(
-    function: Any, arrays: Sequence[Any], constants: Mapping[str, Any] | None = None, name: str = ""
+    function: Any,
+    arrays: Sequence[Any],
+    constants: Mapping[str, Any] | None = None,
+    name: str = "",
+    bounds_check: bool = True,
 ) -> BatchedKernel:
     """A kernel that calls a cooperative function for each element of a batch; batch dimensions are the leading ones.
 
@@ -88,6 +97,8 @@ def over_batches(
         arrays: tg.arrays with the shapes and dtypes of the arguments, in the order of the parameters.
         constants: a dictionary of constant arguments by name; the function's defaults by default.
         name: a string, the function's name in messages; by default the name of `function`.
+        bounds_check: False promises that all launches of the kernel have arrays of these shapes and these results, so
+            that the code is shorter; debug mode checks that. True by default.
     Returns:
         a named tuple: `kernel`, whose parameters are the arrays and then the results; `dim` and `block_dim` for
         `tg.launch_tiled`; and `results`, a shape and a dtype for each result.
@@ -112,7 +123,7 @@ def over_batches(
         (key, ArrayKey(x.dtype, tuple(x.shape), x.device != CPU)) for key, x in arguments.items()
     )
     constants_of_type = tuple((key, x, type(x)) for key, x in all_constants.items())
-    return _batched_kernel(f, len(f.variants), name, array_keys, constants_of_type)
+    return _batched_kernel(f, len(f.variants), name, array_keys, constants_of_type, bool(bounds_check))
 
 
 class ArrayKey(NamedTuple):
@@ -130,6 +141,7 @@ def _batched_kernel(
     name: str,
     array_keys: tuple[tuple[str, ArrayKey], ...],
     constants: tuple[tuple[str, Any, type], ...],
+    bounds_check: bool = True,
 ) -> BatchedKernel:
     """`programs`: the number of programs of the function, to which programs can be added; `constants`: name, value and
     type, because constants of several types may be equal."""
@@ -142,9 +154,8 @@ def _batched_kernel(
     facts = {**unified.facts, **constant_values, "partial": False}
     on_gpu = any(x.gpu for _, x in array_keys)
     threads = _threads(f, max(math.prod(shape) for _, shape, _ in inputs), facts) if on_gpu else 1
-    tiles = Tiles(
-        f, inputs, outputs, len(batch), tuple((key, repr(x)) for key, x in constant_values.items()), threads
-    )
+    texts = tuple((key, repr(x)) for key, x in constant_values.items())
+    tiles = Tiles(f, inputs, outputs, len(batch), texts, threads, bounds_check)
     _check_program(f, name, tiles, facts)
     results = tuple(((*batch, *shape), dtype) for dtype, shape in outputs)
     return BatchedKernel(_kernel(tiles), batch or (1,), tiles.block_dim, results)
