@@ -42,12 +42,13 @@ SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
 MIN_GAIN = 1.25
 """The minimum factor by which the number of resident CTAs grows with fewer registers."""
-ENOUGH_WARPS = 32
+ENOUGH_WARPS = 24
 """The number of resident warps with which a kernel whose warps run separate blocks is not assembled for more, because
 it gains about 1 %."""
 LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
 """The minimum parts of the registers that ptxas chooses without a limit: below `LIKELY_FRACTION` more than one further
-CTA is not tried, below `POSSIBLE_FRACTION` none is, because all such kernels spill."""
+CTA is not tried, and none for kernels whose warps run separate blocks; below `POSSIBLE_FRACTION` none is, because all
+such kernels spill."""
 PEAK_FRACTION, BETWEEN_FRACTION = 0.95, 0.85
 """How the pressure of the text is compared with registers (see `_is_enough`)."""
 
@@ -142,7 +143,8 @@ def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_bl
     """The maximum number of resident CTAs, at least `MIN_GAIN` times as many, for which a kernel is likely not to
     spill; `resident` if no number is, or if these CTAs have ENOUGH_WARPS that run separate blocks. `registers`: the
     registers of a thread with `resident` CTAs."""
-    if resident * _warps(threads) >= ENOUGH_WARPS and _holds_blocks_of_one_warp(ptx):
+    has_separate_warps = _holds_blocks_of_one_warp(ptx)
+    if resident * _warps(threads) >= ENOUGH_WARPS and has_separate_warps:
         return resident
     limits = {
         blocks: _registers(blocks, threads)
@@ -152,7 +154,8 @@ def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_bl
     candidates = [
         blocks
         for blocks, limit in limits.items()
-        if limit >= registers * (LIKELY_FRACTION if blocks > resident + 1 else POSSIBLE_FRACTION)
+        if limit
+        >= registers * (LIKELY_FRACTION if has_separate_warps or blocks > resident + 1 else POSSIBLE_FRACTION)
     ]
     pressure = register_pressure(ptx) if candidates else Pressure(0, 0)
     return next((b for b in candidates if _is_enough(limits[b], registers, pressure)), resident)
