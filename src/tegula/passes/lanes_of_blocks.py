@@ -55,9 +55,9 @@ def _can_share_warps(kernel: Kernel, context: GpuCompilation) -> bool:
 
 
 def _is_same_in_all_blocks(op: Op, context: GpuCompilation) -> bool:
-    """Whether all blocks run the same instructions for an op; for a loop, if it is unrolled."""
+    """Whether all blocks run the same instructions for an op, apart from its regions: a loop has constant bounds."""
     if isinstance(op, LoopLike):
-        return op.unrolled is not None
+        return op.positions is not None
     if isinstance(op, BranchLike) or any(context.uniformity.varying(v) for v in op.results):
         return False
     return op.SIDE_BY_SIDE or (op.PURE and not op.COOPERATIVE)

@@ -31,6 +31,8 @@ SHUFFLE_COST = 2
 """The cost of a shuffle, relative to an operation of a thread."""
 L1_BYTES_OF_WARP = 3200
 """The share of a warp in the L1 cache, if a multiprocessor has as many resident warps as it can have."""
+SELECTION_COST = 2
+"""The cost of a selection of a register by its number, which takes a comparison."""
 REDUCTION_COST = 5 * SHUFFLE_COST
 """The cost of a reduction over a warp."""
 
@@ -229,7 +231,7 @@ def lines_layout(
             line = line_of(op)
             assert line is not None
             if axis in line.at and _indices(line.at[axis]) is None:
-                cost += count
+                cost += SELECTION_COST * count
             cost += SHUFFLE_COST * _shuffles(op, axis, layout)
         for reduction in reductions:
             if reduction.axis is None:

@@ -57,7 +57,7 @@ def by_one_thread(a):
     pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = columns[k, :]
-        p = tg._tile_free_pivot(column, free, index)[0][0]
+        p = tg._tile_free_pivot(column, free, index)[0]
         row, is_pivot = columns[:, p], index == p
         scale, inverse, inverse_for_done = tg._tile_inverses_of_pivot(row[k])
         factor = column * tg.where(free, inverse, inverse_for_done) * scale
@@ -114,7 +114,7 @@ def _tile_inverse_in_place(a: Tile[Real, N, N]) -> Tile[Real, N, N]:
     pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = a[:, k]
-        p = tg._tile_free_pivot(column, free, index)[0][0]
+        p = tg._tile_free_pivot(column, free, index)[0]
         row, is_pivot = a[p, :], index == p
         pivot = row[k]
         scale, inverse, inverse_for_done = tg._tile_inverses_of_pivot(pivot)

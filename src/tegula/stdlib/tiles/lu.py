@@ -99,8 +99,7 @@ def _tile_eliminate(
     pivot_rows = tg.tile_zeros(shape=(n, m), dtype=type(zero))
     for k in range(n):
         column = columns[k, :]
-        place, place_of_position = tg._tile_free_pivot(column, free, position)
-        p, pivot_position = place[0], place_of_position[0]
+        p, pivot_position = tg._tile_free_pivot(column, free, position)
         row = columns[:, p]
         pivot_rows[k, :] = row
         free = free & (index != p)
@@ -212,8 +211,7 @@ def _tile_lu_without_exchanges(
     position, order, piv, free = index, index, index, index >= 0
     for k in range(n):
         column = a[:, k]
-        place, place_of_position = tg._tile_free_pivot(column, free, position)
-        p, pivot_position = place[0], place_of_position[0]
+        p, pivot_position = tg._tile_free_pivot(column, free, position)
         row = a[p, :]
         pivot = row[k]
         free = free & (index != p)
@@ -232,19 +230,17 @@ def _tile_lu_without_exchanges(
     return a[order], piv
 
 
-@cooperative
-def _tile_free_pivot(
-    column: Tile[Real, N], free: Tile[bool_, N], position: Tile[int32, N]
-) -> tuple[Tile[int32, ONE], Tile[int32, ONE]]:
+@part
+def _tile_free_pivot(column: Tile[Real, N], free: Tile[bool_, N], position: Tile[int32, N]):
     """The index and the position of the element with the lowest position among the free elements of the largest
-    magnitude. NaNs are preferred to numbers."""
+    magnitude, of which there must be one. NaNs are preferred to numbers."""
     n = column.shape[0]
     digits = tg.static((n - 1).bit_length())
-    bits = tg._tile_sort_bits(tg.abs(column))
+    bits = tg._tile_magnitude_bits(column)
     magnitude = tg.where(free, bits, type(bits[0])(0))
-    largest = free & (magnitude == tg.tile_max(magnitude)[0])
     packed = (position << digits) + tg.tile_arange(n, dtype=int)
-    first = tg.tile_min(tg.where(largest, packed, tg.static(1 << 2 * digits)))
+    largest = magnitude == tg.tile_max(magnitude)[0]
+    first = tg.tile_min(tg.where(largest, packed, tg.static(1 << 2 * digits)))[0]
     return first & tg.static((1 << digits) - 1), first >> digits
 
 

@@ -96,7 +96,7 @@ def _tile_solve_with_free_rows(
     pivots = tg.tile_full(shape=n, value=one)
     for k in range(n):
         column = a[:, k]
-        p = tg._tile_free_pivot(column, free, index)[0][0]
+        p = tg._tile_free_pivot(column, free, index)[0]
         row, right = a[p, :], z[p, :]
         pivot = row[k]
         free = free & (index != p)
@@ -114,6 +114,50 @@ def _tile_solve_with_free_rows(
         pivots = tg.where(index == p, pivot, pivots)
     scales = tg._tile_scale_of_pivot(pivots)
     return tg._tile_substitute_rows(a, z, order, step, scales, one / (pivots * scales))
+
+
+@_tile_solve_by_rows.program(
+    when=lambda N, M, group, Real: N <= WARP // 2 and fits_warp(N, group, Real) and not has_few_columns(N, M)
+)
+def in_part_of_warp(a, z):
+    """As `_tile_solve_with_free_rows`, where the right-hand side follows the elimination. The steps of a substitution
+    have the same registers, so that a loop needs no copies of its body: eliminated columns, which would be other
+    registers in each step, are in shared memory. Matrices share a warp, with a row in each lane."""
+    n = a.shape[0]
+    index = tg.tile_arange(n, dtype=int)
+    columns = tg.tile_reshape(index, (1, n))
+    step, order, free = index, index, index >= 0
+    zero, one = type(a[0, 0])(0.0), type(a[0, 0])(1.0)
+    pivots = tg.tile_full(shape=n, value=one)
+    for k in range(n):
+        column = a[:, k]
+        p = tg._tile_free_pivot(column, free, index)[0]
+        row = a[p, :]
+        pivot = row[k]
+        free = free & (index != p)
+        quotient = column / tg.where(pivot == zero, one, pivot)
+        factor = tg.tile_reshape(tg.where(free, quotient, zero), (n, 1))
+        final = tg.tile_reshape(tg.where(free, quotient, column), (n, 1))
+        a = tg.where(columns > k, a - factor * tg.tile_reshape(row, (1, n)), tg.where(columns == k, final, a))
+        step = tg.where(index == p, k, step)
+        order = tg.where(index == k, p, order)
+        pivots = tg.where(index == p, pivot, pivots)
+    eliminated = tg.tile_empty(shape=(n, n), dtype=type(zero), storage="shared")
+    tg.tile_assign(eliminated, tg.tile_transpose(a), (0, 0))
+    for k in tg._rolled(n - 1):
+        factor, right = tg.where(step > k, eliminated[k, :], zero), z[order[k], :]
+        z = z - tg.tile_reshape(factor, (n, 1)) * tg.tile_reshape(right, (1, -1))
+    scales = tg._tile_scale_of_pivot(pivots)
+    inverses = one / (pivots * scales)
+    z = z * tg.tile_reshape(scales, (n, 1))
+    for substituted in tg._rolled(n):
+        k = n - 1 - substituted
+        p = order[k]
+        row = z[p, :] * inverses[p]
+        above = tg.tile_reshape(eliminated[k, :] * scales, (n, 1)) * tg.tile_reshape(row, (1, -1))
+        z = tg.where(tg.tile_reshape(step < k, (n, 1)), z - above, z)
+    z = z * tg.tile_reshape(inverses, (n, 1))
+    return z[order]
 
 
 @cooperative

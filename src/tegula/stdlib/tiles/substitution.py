@@ -8,8 +8,8 @@ from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.warps import WARP, fits_columns, fits_lanes, has_few_columns
 
 N, M = Extent("N"), Extent("M")
-STEPS = 16
-"""The number of steps that share their code if a lane has whole columns. Fewer steps take more code."""
+STEPS = 8
+"""The number of rows that are solved before they are subtracted from the others, if a lane has whole columns."""
 
 
 @cooperative
@@ -60,36 +60,44 @@ def _tile_substitute_in_columns(
     t: Tile[Real, N, N], z: Tile[Real, N, M], upper: constexpr[bool]
 ) -> Tile[Real, N, M]:
     """As `_tile_substitute_by_division`, with columns j, j + 32, .. of the right-hand side in lane j. All lanes read
-    the same element of the matrix. STEPS steps share their code: in each step the rows that are left move by one
-    register, so that the row of the step is in the first register, and the solved row becomes the last of them."""
-    n, columns = t.shape[0], z.shape[1]
+    the same element of the matrix. STEPS rows are solved by unrolled steps, and then subtracted from the rows that are
+    left in a loop over the solved rows, all of which have the same registers in it."""
+    n, columns, lane = t.shape[0], z.shape[1], tg.group_lane()
     slots = tg.static(-(-columns // WARP))
     right = tg.tile_local(z, (1, WARP))
     x = right
     for r in tg.unrolled(n):
         for s in tg.unrolled(slots):
             x[r, s] = right[n - 1 - r if upper else r, s]
-    solved = tg.vector(x[0, 0], length=slots)
-    for first in tg.static(range(0, n, STEPS)):
-        for step in tg._rolled(tg.static(min(STEPS, n - first))):
-            k = tg.static(first) + step
-            column = n - 1 - k if upper else k
-            pivot = t[column, column]
-            for s in tg.unrolled(slots):
-                solved[s] = x[0, s] / pivot
-            for c in tg.unrolled(tg.static(n - first - 1)):
-                below = tg.min(k + 1 + c, n - 1)
-                factor = t[n - 1 - below if upper else below, column]
-                is_left = step < tg.static(n - first - 1) - c
+    solved = tg.tile_empty(shape=(STEPS, slots * WARP), dtype=type(x[0, 0]), storage="shared")
+    for phase in tg.unrolled(tg.static(-(-n // STEPS))):
+        first = phase * STEPS
+        after = tg.min(first + STEPS, n)
+        for step in tg.unrolled(tg.static(min(STEPS, n))):
+            k = first + step
+            if k < n:
+                pivot = t[n - 1 - k if upper else k, n - 1 - k if upper else k]
                 for s in tg.unrolled(slots):
-                    x[c, s] = tg.where(is_left, x[c + 1, s] - factor * solved[s], x[c + 1, s])
-            for s in tg.unrolled(slots):
-                x[tg.static(n - first - 1), s] = solved[s]
-    for first in tg.static(range(0, n, STEPS)):
-        for c in tg.unrolled(tg.static(min(STEPS, n - first))):
-            r = first + c
-            for s in tg.unrolled(slots):
-                right[n - 1 - r if upper else r, s] = x[tg.static(max(n - first - STEPS, 0)) + c, s]
+                    x[k, s] = x[k, s] / pivot
+                    if after < n:
+                        solved[step, lane + s * WARP] = x[k, s]
+                for c in tg.unrolled(tg.static(min(STEPS, n))):
+                    row = first + c
+                    if (k < row) & (row < after):
+                        factor = t[n - 1 - row if upper else row, n - 1 - k if upper else k]
+                        for s in tg.unrolled(slots):
+                            x[row, s] = x[row, s] - factor * x[k, s]
+        if after < n:
+            for step in tg._rolled(STEPS):
+                k = first + step
+                for row in tg.unrolled(n):
+                    if row >= after:
+                        factor = t[n - 1 - row if upper else row, n - 1 - k if upper else k]
+                        for s in tg.unrolled(slots):
+                            x[row, s] = x[row, s] - factor * solved[step, lane + s * WARP]
+    for r in tg.unrolled(n):
+        for s in tg.unrolled(slots):
+            right[n - 1 - r if upper else r, s] = x[r, s]
     return tg.tile_from_local(right, (1, WARP), (n, columns))
 
 

@@ -28,9 +28,9 @@ def has_few_columns(rows: int, columns: int) -> bool:
 
 
 def fits_columns(rows: int, columns: int, dtype: DType) -> bool:
-    """Whether the lanes of a warp hold the columns of a right-hand side of more than 32 rows. With fewer rows the steps
-    are unrolled instead."""
-    return rows > WARP and rows * -(-columns // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
+    """Whether the lanes of a warp hold the columns of a right-hand side of more than 16 rows. Smaller matrices share
+    warps."""
+    return rows > WARP // 2 and rows * -(-columns // WARP) * (dtype.bits // 32 or 1) <= REGISTERS
 
 
 def threads_of_triangle(N: int, Real: DType, R: int = 1) -> int:
