@@ -86,9 +86,14 @@ class ViewSpec:
 
 
 class KernelBuilder(OpBuilder):
-    """The OpBuilder of user code: with subscripts and attributes, and limits on the size of results."""
+    """The OpBuilder of user code: with subscripts and attributes, and limits on the size of results. `ranges`: the
+    bounds of integers that are final."""
 
-    __slots__ = ()
+    __slots__ = ("ranges",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.ranges = IntegerRanges()
 
     def emit(
         self,
@@ -286,7 +291,10 @@ class KernelBuilder(OpBuilder):
                 raise TypeRule(f"index {i} is out of bounds for a dimension of {n}", help, "OutOfRange")
             return self.const(i % n, int32)
         value = self.index(i)
-        if IntegerRanges().nonnegative(value):
+        is_nonnegative = self.ranges.nonnegative(value)
+        if self.ranges.is_partial:
+            self.ranges = IntegerRanges()
+        if is_nonnegative:
             return value
         t = element(value.type)
         if scalar_of(t).bits < 32:

@@ -53,7 +53,8 @@ def hull(*ranges: Range) -> Range:
 class IntegerRanges:
     """The bounds of a kernel's integers, computed on demand and cached. `launch`: the launch class, which bounds thread
     indices. For an induction over a loop: `outer`: the bounds outside of the induction; `assumed`: the hypothesis,
-    bounds of the carried values at the start of an iteration."""
+    bounds of the carried values at the start of an iteration. `is_partial`: whether some bounds may become narrower,
+    because a loop was still being traced, or because they were at the end of a long chain."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class IntegerRanges:
     ) -> None:
         self.launch = launch
         self.outer = outer
+        self.is_partial = False
         self.range_of_value: dict[Value, Range] = dict(assumed or {})
         self.nesting: int = 0 if outer is None else outer.nesting + 1
         self.depth: int = 0 if outer is None else outer.depth
@@ -77,12 +79,19 @@ class IntegerRanges:
         type_range = range_of_type(value.type)
         assert type_range is not None, f"{value} has no bounds"
         if self.depth >= MAX_DEPTH:
-            return type_range
+            return self._unknown(type_range)
         self.depth += 1
         bounds = self._range(value, type_range)
         self.depth -= 1
         self.range_of_value[value] = bounds if within(bounds, type_range) else type_range
         return self.range_of_value[value]
+
+    def _unknown(self, type_range: Range) -> Range:
+        """The range of the type, for bounds that a later analysis may find."""
+        ranges: IntegerRanges | None = self
+        while ranges is not None:
+            ranges.is_partial, ranges = True, ranges.outer
+        return type_range
 
     def nonnegative(self, value: Value) -> bool:
         """Whether an integer is never negative."""
@@ -183,7 +192,7 @@ class IntegerRanges:
         traced = bool(loop.body.ops) and isinstance(loop.body.terminator, Yield)
         # A loop that is still being traced has no terminator, and may have no initial values.
         if self.nesting >= MAX_NESTING or not traced:
-            return type_range
+            return self._unknown(type_range)
         initial, yielded = loop.initial[k], loop.body.yielded[k]
         args = [args[k] for args in loop.entries]
         bounds = start = self.of(initial)
