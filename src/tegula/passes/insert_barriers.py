@@ -44,7 +44,8 @@ with deferred_imports():
 if TYPE_CHECKING:
     from tegula.passes.window import Window
 
-MAX_ITERATIONS = 8  # X
+MAX_ITERATIONS = 8
+"""The maximum number of iterations until the accesses at the start of a loop are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,8 @@ class _Splitter:
 
     def _uniform_views(self, op: Op, out: list[Op]) -> None:
         """Replace lane-varying views among a cooperative op's operands by lane 0's views."""
+        if self.views.keys().isdisjoint(op.operands):
+            return
         op.map_operands(lambda v: self._uniform_view(v, op.parent, out) if v in self.views else v)
 
     def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:
@@ -180,7 +182,7 @@ class _Group:
         self.effects: dict[Effect, None] = {}
 
     def add(self, op: Op) -> None:
-        for inner in op.walk():
+        for inner in op.walk() if self.splitter.views else ():
             inner.map_operands(self._local)
         self._append(op)
         self.accesses.update((a.deduplication_key, a) for a in accesses(op))
@@ -214,7 +216,7 @@ class _Group:
         """Whether an op that the block runs once depends on the group, through values or memory."""
         if not self.ops:
             return False
-        if self.defined.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
+        if not (self.defined.isdisjoint(op.operands) and self.splitter.views.keys().isdisjoint(op.operands)):
             return True
         return any(
             "io" in (a.kind, b.kind)
