@@ -50,8 +50,7 @@ def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
         return
     final = {value: _end_of_chain(value, mapping) for value in mapping}
     for op in region.walk():
-        if any(v in final for v in op.operands):
-            op.substitute(final)
+        op.substitute(final)
 
 
 def insert_before(op: Op, new_ops: Sequence[Op]) -> None:
@@ -148,7 +147,12 @@ class _Liveness:
             else:
                 self.writers.setdefault(changed, []).append(op)
         while self.pending:
-            self.spread(self.pending.pop())
+            value = self.pending.pop()
+            op = value.owner.parent if isinstance(value.owner, Region) else value.owner
+            if op is not None:
+                self.mark_op(op)
+                if isinstance(op, Carrier):
+                    self.mark_carried(op, value)
 
     def mark(self, values: Iterable[Value]) -> None:
         for value in values:
@@ -174,16 +178,11 @@ class _Liveness:
         if op.parent is not None and op.parent.parent is not None:
             self.mark_op(op.parent.parent)
 
-    def spread(self, value: Value) -> None:
-        owner = value.owner
-        op = owner.parent if isinstance(owner, Region) else owner
-        if op is None:
-            return
-        self.mark_op(op)
-        if isinstance(op, Carrier):
-            if op not in self.carried:
-                self.carried[op] = {v: c.values for c in op.carried for v in c.defined_values}
-            self.mark(self.carried[op].get(value, ()))
+    def mark_carried(self, op: Carrier, value: Value) -> None:
+        """Mark the values that may become a result or an argument of an op."""
+        if op not in self.carried:
+            self.carried[op] = {v: c.values for c in op.carried for v in c.defined_values}
+        self.mark(self.carried[op].get(value, ()))
 
 
 def _sweep(region: Region, live: _Liveness) -> None:

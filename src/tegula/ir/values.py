@@ -190,7 +190,8 @@ class Op:
 
     def substitute(self, mapping: Mapping[Value, Value]) -> None:
         """Replace every operand v that has an entry by mapping[v]."""
-        self.operands = [mapping.get(v, v) for v in self.operands]
+        if not mapping.keys().isdisjoint(self.operands):
+            self.operands = [mapping.get(v, v) for v in self.operands]
 
     def identity(self) -> tuple[object, ...]:
         """The class of the op, with the names and identities of its attributes: equal for ops of one class with the

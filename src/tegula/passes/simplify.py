@@ -5,6 +5,7 @@ non-negative indices, unused operands of maps, and loop-invariant carried values
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,8 @@ class _Simplifier:
             self.mapping[old] = new
 
     def _fold(self, op: Op, out: list[Op]) -> Value | None:
+        if not _may_fold(type(op)):
+            return None
         if isinstance(op, Select) and isinstance(op.condition.owner, ConstantLike):
             return op.a if op.condition.owner.value else op.b
         if isinstance(op, Select) and self._is_wrap(op):
@@ -193,6 +196,8 @@ class _Simplifier:
         """A value number: equal for pure ops that compute the same value; None for ops that must stay."""
         if not op.PURE or op.regions or isinstance(op, UNNUMBERED):
             return None
+        if not op.attrs:
+            return (type(op), *op.operands)
         attributes = [(name, self._exact(value)) for name, value in op.attrs.items()]
         return (type(op), *op.operands, *sorted(attributes))
 
@@ -204,6 +209,12 @@ class _Simplifier:
             text = str(value) if isinstance(value, Type) else f"{type(value).__name__} {_content(value)}"
             known = self.exact[id(value)] = value, text
         return known[1]
+
+
+@cache
+def _may_fold(kind: type[Op]) -> bool:
+    """Whether an op of a class may have a simpler value."""
+    return issubclass(kind, (Binary, TileMap, *RESHAPES, *FOLDED))
 
 
 def _content(value: Any) -> str:
