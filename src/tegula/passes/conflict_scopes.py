@@ -60,9 +60,9 @@ def lane_parts(op: Op) -> Iterator[tuple[str, LanePart]]:
     yield from ((a.kind, LanePart(a)) for a in access_of_key.values())
 
 
-Window = tuple[int, int]
-"""A dimension (the rank stands for the row-major order) and the length of each thread's or warp's window along the
-dimension."""
+Window = tuple[int, int, int]
+"""A dimension (the rank stands for the row-major order), the start of the first thread's or warp's window along the
+dimension, and the length of each window."""
 
 
 class ConflictScopes:
@@ -112,7 +112,8 @@ class ConflictScopes:
 
 
 def _proved_windows(part: Part, side: LaneSide, threads: int) -> Iterator[Window]:
-    """At most one proved window along each dimension, and one in row-major order."""
+    """At most one proved window along each dimension, and one in row-major order. Windows divide the buffer or the
+    accessed part of it among the threads, or are as long as a step from thread to thread."""
     resolved, shape = _resolve(part, side, threads), buffer_type(root(part.buffer).type).shape
     groups = -(-side.scope.lanes() // threads)
     dimensions = [*zip(resolved.index, shape, strict=True)]
@@ -120,13 +121,18 @@ def _proved_windows(part: Part, side: LaneSide, threads: int) -> Iterator[Window
         dimensions.append((row_major(resolved.index, shape), prod(shape)))
     for dim, (form, extent) in enumerate(dimensions):
         steps = {abs(n) * threads for atom, n in form[0].items() if atom in side.lane[0]} or {threads}
-        lengths = dict.fromkeys([-(-extent // groups), *steps])
+        extents = (
+            [extent, *part.layout.shape] if isinstance(part, TilePart) and dim < len(shape) else [extent]
+        )
+        lengths = dict.fromkeys([*(-(-n // groups) for n in extents), *steps])
+        starts = dict.fromkeys([0, form[1]]) if dim < len(shape) else [0]
         if extent > 1:
-            yield from [(dim, n) for n in lengths if _inside(side.scope, resolved, form, n)][:1]
+            windows = ((start, n) for start in starts for n in lengths)
+            yield from [(dim, *w) for w in windows if _inside(side.scope, resolved, form, *w)][:1]
 
 
-def _inside(scope: LanePairScope, access: ResolvedAccess, index: Form, length: int) -> bool:
-    offset = plus(index, access.thread, -length)
+def _inside(scope: LanePairScope, access: ResolvedAccess, index: Form, start: int, length: int) -> bool:
+    offset = plus(plus(index, access.thread, -length), constant(-start))
     facts = scope.facts_of([offset, *access.guards])
     equal = [form for f in facts for form in f.equal]
     nonnegative = [*access.guards, *(form for f in facts for form in f.nonnegative)]

@@ -1,4 +1,4 @@
-"""Comparison of views of a tile object whose position is constant."""
+"""Comparison of views of a tile object."""
 
 from __future__ import annotations
 
@@ -44,20 +44,21 @@ def _path(view: Value) -> list[Any] | None:
 
 
 def _box(view: Value) -> list[tuple[int, int]] | None:
-    """The range of a view's elements along each dimension of the object, its end excluded; None for a view of a
-    view."""
+    """The range of a view's elements along each dimension of the object, its end excluded: the whole dimension if the
+    start of the view is not constant. None for a view of a view."""
     owner = view.owner
     if not isinstance(owner, BufView | BufReshape):
         return [(0, n) for n in buffer_type(view.type).shape]
-    starts = _starts(owner)
-    if isinstance(owner, BufReshape) or starts is None:
+    if isinstance(owner, BufReshape) or isinstance(owner.buffer.owner, BufView | BufReshape):
         return None
-    if isinstance(owner.buffer.owner, BufView | BufReshape):
-        return None
-    box = [(n, n + 1) for n in starts]
+    extents = buffer_type(owner.buffer.type).shape
+    box = [
+        (v.owner.value, v.owner.value + 1) if isinstance(v.owner, ConstantLike) else (0, n)
+        for v, n in zip(owner.starts, extents, strict=True)
+    ]
     dim: int
     for n, dim, step in zip(owner.shape, owner.dims, owner.steps, strict=True):
-        if dim >= 0:
+        if dim >= 0 and isinstance(owner.starts[dim].owner, ConstantLike):
             low, high = box[dim]
             span: int = (n - 1) * step
             box[dim] = (low + min(span, 0), high + max(span, 0))
