@@ -29,6 +29,7 @@ from tegula.passes.place_shared import place_shared
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
 from tegula.passes.sink_conversions import sink_conversions
+from tegula.passes.sink_reads import sink_reads
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.stage_stores import stage_stores
@@ -68,6 +69,7 @@ FOR_GPU = (
     Pass(split_lanes),
     Pass(uniform_operands),
     Pass(sink_conversions),
+    Pass(sink_reads, when=optimises, acts_on=(BufNew,)),
     Pass(form_rings, acts_on=(BufNew,)),
     Analysis(count_threads),
     Pass(wide_segments, acts_on=(Exchange,)),
