@@ -12,157 +12,116 @@ M, N, ONE = Extent("M"), Extent("N"), 1
 
 
 @cooperative
-def _tile_bidiagonal(
-    a: Tile[Real, M, N],
-) -> tuple[Tile[Real, N], Tile[Real, N], Tile[Real, M, N], Tile[Real, N, N]]:
-    """Reduces a matrix with M >= N to the upper bidiagonal matrix u.T @ a @ v by Householder reflections. Returns the
-    diagonal, the superdiagonal, whose element k is in column k, u and v."""
+def _tile_svd_by_chunks(
+    a: Tile[Real, M, N], width: constexpr[int]
+) -> tuple[Tile[Real, M, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
+    """The decomposition of a matrix with at least as many rows as columns. Rows are reflected and rotated in chunks of
+    `width` elements; whole rows if `width` is 0."""
     m, n = a.shape
+    size = tg.static(min(width, n) if width else 2 * n + m)
+    left = tg.static(-(-n // size) * size if width else n)
+    right = tg.static(left + (-(-m // size) * size if width else m))
     row_index, column_index = tg.tile_arange(m, dtype=int), tg.tile_arange(n, dtype=int)
     one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    matrix = tg.copy(a)
-    # Row k of `left_reflectors` (`right_reflectors`) is the Householder vector that eliminates column (row) k.
-    left_reflectors, right_reflectors = (
-        tg.tile_zeros(shape=(n, m), dtype=type(one)),
-        tg.tile_zeros(shape=(n, n), dtype=type(one)),
+    # The columns of the matrix, of u.T and of v.T.
+    matrix = tg.tile_empty(shape=(m, tg.static(right + left)), dtype=type(one), storage="shared")
+    tg.tile_assign(matrix, a, (0, 0))
+    scale, has_nan = tg._tile_scaled_rows(matrix, n, left, right, width)
+    # The matrix u.T @ a @ v is bidiagonal: element 2 k of `band` is above the diagonal in column k, the next element on
+    # the diagonal.
+    band = tg.tile_zeros(shape=tg.static(2 * n), dtype=type(one))
+    reflectors, scales = (
+        tg.tile_zeros(shape=tg.static(2 * m), dtype=type(one)),
+        tg.tile_zeros(shape=2, dtype=type(one)),
     )
-    diagonal, superdiagonal, left_scales, right_scales = (
-        tg.tile_zeros(shape=n, dtype=type(one)),
-        tg.tile_zeros(shape=n, dtype=type(one)),
-        tg.tile_zeros(shape=n, dtype=type(one)),
-        tg.tile_zeros(shape=n, dtype=type(one)),
-    )
+    largest = zero
     for k in range(n):
+        # The reflection that eliminates column k reflects rows of the matrix and of u.T, that of row k - 1 rows of v.T.
         column = tg.where(row_index >= k, matrix[:, k], zero)
-        squared_norm, head = tg.tile_sum(column * column)[0], matrix[k, k]
-        reflected, scale = (
-            tg._tile_reflected(squared_norm, head),
-            tg._tile_reflection_scale(squared_norm, head),
-        )
-        diagonal[k], left_scales[k] = reflected, scale
-        left_reflectors[k, :] = tg.where(row_index == k, column - reflected, column)
-        inner_products = tg.tile_zeros(shape=n, dtype=type(one))
-        for j in range(k, m):
-            inner_products = inner_products + matrix[j, :] * left_reflectors[k, j]
-        inner_products = inner_products * scale
-        for j in range(k, m):
-            matrix[j, :] = matrix[j, :] - inner_products * left_reflectors[k, j]
+        squared_norm, head = tg._tile_product_sum(column, column, k, width), matrix[k, k]
+        reflected = tg._tile_reflected(squared_norm, head)
+        band[2 * k + 1] = reflected
+        scales[0] = tg._tile_reflection_scale(squared_norm, head)
+        largest = tg.max(largest, squared_norm)
+        reflectors[:m] = tg.where(row_index == k, column - reflected, column)
+        if width > 0:
+            for chunk in range(k // size, tg.static((right + left) // size)):
+                tg._tile_reflect(matrix, reflectors, scales, k, chunk * size, size, right, 2, width)
+        else:
+            tg._tile_reflect(matrix, reflectors, scales, k, 0, n, right, 1, 0)
+            tg._tile_reflect(matrix, reflectors, scales, k, n, m + n, right, 2, 0)
         if k < n - 1:
-            row = tg.where(column_index > k, matrix[k, :], zero)
-            squared_norm, head = tg.tile_sum(row * row)[0], matrix[k, k + 1]
-            reflected, scale = (
-                tg._tile_reflected(squared_norm, head),
-                tg._tile_reflection_scale(squared_norm, head),
-            )
-            superdiagonal[k + 1], right_scales[k] = reflected, scale
+            row = tg.where(column_index > k, matrix[k, :n], zero)
+            squared_norm, head = tg._tile_product_sum(row, row, k + 1, width), matrix[k, k + 1]
+            reflected = tg._tile_reflected(squared_norm, head)
+            band[2 * k + 2] = reflected
+            scales[1] = tg._tile_reflection_scale(squared_norm, head)
+            largest = tg.max(largest, squared_norm)
             reflector = tg.where(column_index == k + 1, row - reflected, row)
-            right_reflectors[k, :] = reflector
+            reflectors[m : m + n] = reflector
             for j in range(k + 1, m):
-                matrix_row = matrix[j, :]
-                matrix[j, :] = matrix_row - reflector * (scale * tg.tile_sum(matrix_row * reflector)[0])
-    u = tg._tile_product_of_reflections(left_reflectors, left_scales)
-    v = tg._tile_product_of_reflections(right_reflectors, right_scales)
-    return diagonal, superdiagonal, u, v
-
-
-@cooperative
-def _tile_bidiagonal_svd(
-    d: Tile[Real, N], e: Tile[Real, N], u: Tile[Real, M, N], v: Tile[Real, N, N], width: constexpr[int]
-) -> tuple[Tile[Real, N], Tile[Real, N, M], Tile[Real, N, N], Tile[int32, ONE]]:
-    """The singular values of an upper bidiagonal matrix, with signs, by QR iterations with implicit shifts; the rotated
-    columns of `u` and of `v`, as rows; and 1 if a singular value did not converge, else 0. `d`: the diagonal; `e`: the
-    superdiagonal, whose element k is in column k."""
-    m, n = u.shape
-    one, zero = type(d[0])(1.0), type(d[0])(0.0)
-    diagonal, superdiagonal = tg.copy(d), tg.copy(e)
-    left_cosines, left_sines = (
-        tg.tile_zeros(shape=n, dtype=type(one)),
-        tg.tile_zeros(shape=n, dtype=type(one)),
+                row = tg.copy(matrix[j, :n])
+                matrix[j, :n] = row - reflector * (scales[1] * tg.tile_sum(row * reflector)[0])
+    # QR iterations with implicit shifts.
+    cosines, sines = (
+        tg.tile_zeros(shape=tg.static(2 * n), dtype=type(one)),
+        tg.tile_zeros(shape=tg.static(2 * n), dtype=type(one)),
     )
-    cosines, sines = tg.tile_zeros(shape=n, dtype=type(one)), tg.tile_zeros(shape=n, dtype=type(one))
-    left = tg.copy(tg._tile_chunks(tg.tile_transpose(u), tg.static(min(width, m))))
-    right = tg.copy(tg._tile_chunks(tg.tile_transpose(v), tg.static(min(width, n))))
     tiny = tg._tile_tiny(one)
     epsilon = tg._tile_epsilon(one)
-    negligible = epsilon * epsilon * tg.tile_max(tg.max(tg.abs(d), tg.abs(e)))[0]
+    negligible = epsilon * epsilon * tg.sqrt(largest)
     step, max_steps = 0, tg.static(MAX_STEPS * n)
     for converged in range(n - 1):
         last = n - 1 - converged
         while (
-            not tg.abs(superdiagonal[last])
-            <= epsilon * (tg.abs(diagonal[last]) + tg.abs(diagonal[last - 1])) + negligible
+            not tg.abs(band[2 * last])
+            <= epsilon * (tg.abs(band[2 * last + 1]) + tg.abs(band[2 * last - 1])) + negligible
         ) and step < max_steps:
-            # `first`: the first column of the unreduced block that ends at `last`, whose superdiagonal has no 0.
-            first, x = 0, diagonal[0]
+            # `first`: the first column of the unreduced block that ends at `last`, which has no 0 above the diagonal.
+            first, x = 0, band[1]
             smallest, largest = tg.abs(x), tg.abs(x)
             for k in range(1, last):
-                value, previous = tg.abs(diagonal[k]), tg.abs(diagonal[k - 1])
-                is_first = tg.abs(superdiagonal[k]) <= epsilon * (value + previous) + negligible
-                first, x = tg.where(is_first, k, first), tg.where(is_first, diagonal[k], x)
+                value, previous = tg.abs(band[2 * k + 1]), tg.abs(band[2 * k - 1])
+                is_first = tg.abs(band[2 * k]) <= epsilon * (value + previous) + negligible
+                first, x = tg.where(is_first, k, first), tg.where(is_first, band[2 * k + 1], x)
                 smallest = tg.where(is_first, value, tg.min(smallest, value))
                 largest = tg.where(is_first, value, tg.max(largest, value))
-            z = diagonal[last]
+            z = band[2 * last + 1]
             # The shift is 0 for a singular block, else Wilkinson's shift of block.T @ block.
             smallest, largest = tg.min(smallest, tg.abs(z)), tg.max(largest, tg.abs(z))
             is_singular = smallest <= epsilon * largest
-            y, h = diagonal[last - 1], superdiagonal[last]
-            g = tg.where(last - 1 > first, superdiagonal[last - 1], zero)
+            y, h = band[2 * last - 1], band[2 * last]
+            g = tg.where(last - 1 > first, band[2 * last - 2], zero)
             f = ((y - z) * (y + z) + (g - h) * (g + h)) / (2.0 * h * y)
             r = tg.sqrt(f * f + one)
             f = ((x - z) * (x + z) + h * (y / (f + tg.where(f < zero, -r, r)) - h)) / x
             f = tg.where(is_singular, x, f)
-            # The rotation of columns k and k + 1 creates a bulge below the diagonal, which a rotation of rows
-            # eliminates.
-            c, s, current = one, one, diagonal[0]
-            for k in range(last):
-                is_active = k >= first
-                between, below = c * superdiagonal[k + 1], diagonal[k + 1]
-                g = s * superdiagonal[k + 1]
+            # The rotation of columns k and k + 1, in step 2 k, creates a bulge below the diagonal, which the rotation
+            # of rows k and k + 1, in the next step, moves above the diagonal. Both change the band alike.
+            c, s, p = one, one, band[1]
+            for k in range(2 * last):
+                is_active, element = k >= 2 * first, band[k + 2]
+                q, g = c * element, s * element
                 squared_length = f * f + g * g
                 is_null = squared_length <= tiny
                 length = tg.sqrt(tg.where(is_null, one, squared_length))
                 inverse = one / length
-                right_c, right_s = tg.where(is_null, one, f * inverse), tg.where(is_null, zero, g * inverse)
-                length = tg.where(is_null, f, length)
-                superdiagonal[k] = tg.where(is_active, tg.where(k == first, zero, length), superdiagonal[k])
-                f_row, g_row = right_c * current + right_s * between, right_s * below
-                between, below_row = right_c * between - right_s * current, right_c * below
-                squared_length = f_row * f_row + g_row * g_row
-                is_null = squared_length <= tiny
-                length = tg.sqrt(tg.where(is_null, one, squared_length))
-                inverse = one / length
-                left_c, left_s = (
-                    tg.where(is_null, one, f_row * inverse),
-                    tg.where(is_null, zero, g_row * inverse),
-                )
-                diagonal[k] = tg.where(is_active, tg.where(is_null, f_row, length), diagonal[k])
-                current = tg.where(is_active, left_c * below_row - left_s * between, below)
-                f = tg.where(is_active, left_c * between + left_s * below_row, f)
-                c, s = tg.where(is_active, left_c, c), tg.where(is_active, left_s, s)
-                cosines[k], sines[k] = tg.where(is_active, right_c, one), tg.where(is_active, right_s, zero)
-                left_cosines[k], left_sines[k] = (
-                    tg.where(is_active, left_c, one),
-                    tg.where(is_active, left_s, zero),
-                )
-            diagonal[last], superdiagonal[last] = current, f
-            for chunk in range(tg.static(left.shape[1])):
-                low = tg.copy(left[0, chunk, :])
-                for k in range(last):
-                    high = left[k + 1, chunk, :]
-                    left[k, chunk, :] = low * left_cosines[k] + high * left_sines[k]
-                    low = high * left_cosines[k] - low * left_sines[k]
-                left[last, chunk, :] = low
-            for chunk in range(tg.static(right.shape[1])):
-                low = tg.copy(right[0, chunk, :])
-                for k in range(last):
-                    high = right[k + 1, chunk, :]
-                    right[k, chunk, :] = low * cosines[k] + high * sines[k]
-                    low = high * cosines[k] - low * sines[k]
-                right[last, chunk, :] = low
+                next_c, next_s = tg.where(is_null, one, f * inverse), tg.where(is_null, zero, g * inverse)
+                length = tg.where(k == 2 * first, zero, tg.where(is_null, f, length))
+                band[k] = tg.where(is_active, length, band[k])
+                f = tg.where(is_active, next_c * p + next_s * q, f)
+                p = tg.where(is_active, next_c * q - next_s * p, element)
+                c, s = tg.where(is_active, next_c, one), tg.where(is_active, next_s, one)
+                cosines[k], sines[k] = c, tg.where(is_active, next_s, zero)
+            band[2 * last], band[2 * last + 1] = f, p
+            if width > 0:
+                for chunk in range(tg.static(right // size)):
+                    tg._tile_rotate(matrix, cosines, sines, last, left + chunk * size, size, right, 2, width)
+            else:
+                tg._tile_rotate(matrix, cosines, sines, last, n, m + n, right, 2, 0)
             step += 1
-    return (
-        diagonal,
-        tg.tile_reshape(left, (n, -1))[:, :m],
-        tg.tile_reshape(right, (n, -1))[:, :n],
-        tg.tile_full(shape=1, value=tg.where(step == max_steps, 1, 0)),
-    )
+    is_failed = has_nan | (step == max_steps)
+    values = tg.copy(tg.tile_reshape(band, (n, 2))[:, 1])
+    rows, s = tg._tile_sorted_rows(matrix, values, scale, is_failed, left, right, width, True)
+    vt = rows[:, right - left : right - left + n]
+    return tg.tile_transpose(rows[:, :m]), s, vt, tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))

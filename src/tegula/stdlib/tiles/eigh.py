@@ -41,39 +41,12 @@ def tile_eigh(
     Source:
         LAPACK sytrd, steqr: Householder reflections to a tridiagonal matrix, then QR iterations with implicit shifts.
     """
-    return tg._tile_eigh_by_chunks(a, fill_mode, tg.static(a.shape[0]))
+    return tg._tile_eigh_by_chunks(a, fill_mode, 0)
 
 
 @tile_eigh.program(when=lambda group: group == 1)
 def by_one_thread(a, fill_mode):
     return tg._tile_eigh_by_chunks(a, fill_mode, CHUNK)
-
-
-@cooperative
-def _tile_eigh_by_chunks(
-    a: Tile[Real, N, N], fill_mode: FillMode, width: constexpr[int]
-) -> tuple[Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
-    """The decomposition, where eigenvectors are rotated in chunks of `width` elements."""
-    n = a.shape[0]
-    index = tg.tile_arange(n, dtype=int)
-    rows, columns = tg.tile_reshape(index, (n, 1)), tg.tile_reshape(index, (1, n))
-    zero = type(a[0, 0])(0.0)
-    symmetric = tg.where(
-        rows >= columns if fill_mode == "lower" else rows <= columns, a, tg.tile_transpose(a)
-    )
-    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN or an infinity is
-    # replaced by 0.
-    scale, inverse = tg._tile_scales(tg.tile_max(tg.abs(symmetric))[0])
-    scaled = symmetric * inverse
-    has_nan = not tg.isfinite(tg.tile_sum(scaled)[0])
-    d, e, q = tg._tile_tridiagonal(tg.where(has_nan, zero, scaled))
-    w, vt, failed = tg._tile_tridiagonal_eigen(d, e, q, width)
-    order = tg._tile_ascending(w)
-    v, is_failed = tg.tile_transpose(tg.tile_slice_indexed(vt, order)), has_nan | (failed[0] > 0)
-    sign = tg.tile_reshape(tg._tile_positive_signs(v), (1, n))
-    nan_if_failed = tg.where(is_failed, type(zero)(nan), zero)
-    info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
-    return w[order] * scale + nan_if_failed, v * sign + nan_if_failed, info
 
 
 @cooperative

@@ -66,36 +66,7 @@ def by_one_thread(a):
 
 @tile_svd.program
 def by_bidiagonal_matrix(a):
-    return tg._tile_svd_by_chunks(a, tg.static(a.shape[0]))
-
-
-@cooperative
-def _tile_svd_by_chunks(
-    a: Tile[Real, M, N], width: constexpr[int]
-) -> tuple[Tile[Real, M, N], Tile[Real, N], Tile[Real, N, N], Tile[int32, ONE]]:
-    """The decomposition of a matrix with at least as many rows as columns, where singular vectors are rotated in chunks
-    of `width` elements."""
-    n = a.shape[1]
-    one, zero = type(a[0, 0])(1.0), type(a[0, 0])(0.0)
-    # The matrix is scaled, so that squares neither overflow nor underflow. A matrix with a NaN or an infinity is
-    # replaced by 0.
-    scale, inverse = tg._tile_scales(tg.tile_max(tg.abs(a))[0])
-    scaled = a * inverse
-    has_nan = not tg.isfinite(tg.tile_sum(scaled)[0])
-    d, e, u, v = tg._tile_bidiagonal(tg.where(has_nan, zero, scaled))
-    s, ut, vt, failed = tg._tile_bidiagonal_svd(d, e, u, v, width)
-    order = tg._tile_ascending(-tg.abs(s))
-    u, v = (
-        tg.tile_transpose(tg.tile_slice_indexed(ut, order)),
-        tg.tile_transpose(tg.tile_slice_indexed(vt, order)),
-    )
-    s, is_failed = s[order], has_nan | (failed[0] > 0)
-    sign = tg._tile_positive_signs(v)
-    left_sign = tg.tile_reshape(tg.where(s < zero, -sign, sign), (1, n))
-    nan_if_failed = tg.where(is_failed, type(one)(nan), zero)
-    info = tg.tile_full(shape=1, value=tg.where(is_failed, 1, 0))
-    vt = tg.tile_transpose(v * tg.tile_reshape(sign, (1, n)))
-    return u * left_sign + nan_if_failed, tg.abs(s) * scale + nan_if_failed, vt + nan_if_failed, info
+    return tg._tile_svd_by_chunks(a, 0)
 
 
 @tile_svd.vjp(keep="result")
