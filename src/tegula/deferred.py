@@ -34,8 +34,10 @@ class DeferredFunction:
     def load(self) -> Any:
         """The function itself, which replaces this object among the importer's names."""
         function = getattr(import_module(self.__module__), self.__name__)
-        for name in [name for name, value in self.importer.items() if value is self]:
-            self.importer[name] = function
+        # Other threads may add names to the importer.
+        for name, value in list(self.importer.items()):
+            if value is self:
+                self.importer[name] = function
         return function
 
 
