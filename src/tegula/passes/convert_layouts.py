@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from tegula.ir import AtomicUpdate, Builder, Kernel, Line, Op, Region, ReshapeLike, TileAccess, Value
-from tegula.ir.rewrite import clone_region, replace, uses
+from tegula.ir.rewrite import clone_region, replace
 from tegula.layout import Layout, over_some_lanes
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufView
 from tegula.ops.group import PartialReduce
 from tegula.ops.tile import TileBroadcast, TileReduce, TileSlice
 from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
-from tegula.passes.groups import group_of
+from tegula.passes.groups import Group, group_of
 from tegula.passes.lines import has_rows_in_threads, is_shuffled_line, least_coalesced_bytes, line_of
 from tegula.passes.lower_tiles import view
 from tegula.passes.runner import GpuCompilation
@@ -26,7 +26,7 @@ MAX_PARTIAL_REGISTERS = 128
 
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place; new values get layouts too."""
-    used = set(uses(kernel.body))
+    used = {v for op in kernel.walk() for v in op.operands}
     converter = _Converter(
         context.layouts, context.threads, context.lanes, used, least_coalesced_bytes(kernel)
     )
@@ -46,6 +46,7 @@ class _Converter:
 
     def region(self, region: Region) -> None:
         before, region.ops = region.ops, []
+        group = group_of(region, self.block_threads)
         reduced: set[Op] = set()
         for k, op in enumerate(before):
             if op in reduced:
@@ -72,7 +73,7 @@ class _Converter:
             elif isinstance(op, AtomicUpdate) and any(_is_tile(v) and v in self.used for v in op.results):
                 self.atomic(build, op)
             else:
-                self.natural(build, op)
+                self.natural(build, op, group)
 
     def atomic(self, build: Builder, op: Op) -> None:
         """Only the owner of an element gets the atomic's result; broadcast the result through a buffer to the other
@@ -82,9 +83,8 @@ class _Converter:
         if not layout.owns_once:
             self._replace_later_uses(op.result, self.read(build, self.buffer(build, op.result), layout))
 
-    def natural(self, build: Builder, op: Op) -> None:
+    def natural(self, build: Builder, op: Op, group: Group) -> None:
         """Convert the operands and results of an op to and from the layouts that the op requires."""
-        group = group_of(build.region, self.block_threads)
         for k, (v, layout) in enumerate(zip(op.operands, operand_layouts(op, group), strict=True)):
             if layout is not None:
                 op.set_operand(k, self.converted(build, v, layout))

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from tegula.deferred import deferred_imports
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ir.rewrite import uses
+from tegula.ir.rewrite import uses, walk_regions
 from tegula.ops.convert import Cast
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice, dtype_of
@@ -21,6 +21,8 @@ with deferred_imports():
 
 SHAPES = (TilePermute, TileReshape, TileSlice)
 """Ops whose results have elements of a tile in another shape."""
+Uses = dict[Value, list[tuple[Op, int]]]
+"""The uses of each value, as (op, operand position)."""
 
 
 def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
@@ -29,14 +31,12 @@ def sink_conversions(kernel: Kernel, context: GpuCompilation) -> None:
     for op in list(kernel.walk()):
         if isinstance(op, TileMatmul):
             _multiply_narrow(op)
-    _erase_unused(kernel)
-    _region(kernel.body, uses(kernel.body))
-    for op in kernel.walk():
-        for nested in op.regions:
-            _region(nested, uses(nested))
+    used = _erase_unused(kernel)
+    for region in walk_regions(kernel.body):
+        _region(region, used)
 
 
-def _region(region: Region, used: dict[Value, list[tuple[Op, int]]]) -> None:
+def _region(region: Region, used: Uses) -> None:
     """Sink the conversions of a region, from the last op to the first, so that a conversion moves together with the
     conversion of its operand."""
     for at in reversed(range(len(region.ops))):
@@ -82,8 +82,8 @@ def _narrowed(tile: Value) -> Value:
     return _narrowed(owner.inputs[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
 
 
-def _erase_unused(kernel: Kernel) -> None:
-    """Erase conversions and reshaped tiles that have no uses left."""
+def _erase_unused(kernel: Kernel) -> Uses:
+    """Erase conversions and reshaped tiles that have no uses left. Returns the uses of all values."""
     while True:
         used = uses(kernel.body)
         unused = [
@@ -91,7 +91,7 @@ def _erase_unused(kernel: Kernel) -> None:
             if (isinstance(op, SHAPES) or _widens(op)) and op.result not in used
         ]  # fmt: skip
         if not unused:
-            return
+            return used
         for op in unused:
             assert op.parent is not None
             op.parent.ops.remove(op)
