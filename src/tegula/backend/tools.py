@@ -40,7 +40,7 @@ def _stored_digest(memos: Path, root: Path) -> bytes:
         data = b""
     if len(data) == 64 and _memo_checksum(memo, data[:32]) == data[32:]:
         return data[:32]
-    digest = _digest_of_contents(root, [path for path, _ in files])
+    digest = _digest_of_contents(root, [(path, s.st_size) for path, s in files])
     if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - STABLE_NS:
         _write(memo, digest + _memo_checksum(memo, digest))
     return digest
@@ -60,21 +60,25 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _files(entry.path)
 
 
-def _digest_of_contents(root: Path, paths: list[str]) -> bytes:
+def _digest_of_contents(root: Path, files: list[tuple[str, int]]) -> bytes:
+    """The digest of files. `files`: their paths and sizes."""
     digest = hashlib.sha256()
     start = len(str(root)) + 1
-    for path in paths:
-        data = _contents(path)
-        digest.update(f"{path[start:]} {len(data)}\n".encode())
-        digest.update(data)
+    for path, size in files:
+        data = _contents(path, size)
+        digest.update(f"{path[start:]} {len(data)}\n".encode() + data)
     return digest.digest()
 
 
-def _contents(path: str) -> bytes:
-    """The contents of a file, in half the time that a file object takes."""
+def _contents(path: str, size: int) -> bytes:
+    """The contents of a file, which is read at once if it has the expected size, in a third of the time that a file
+    object takes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return b"".join(iter(partial(os.read, descriptor, 1 << 16), b""))
+        data = os.read(descriptor, size + 1)
+        return (
+            data if len(data) == size else data + b"".join(iter(partial(os.read, descriptor, 1 << 16), b""))
+        )
     finally:
         os.close(descriptor)
 
