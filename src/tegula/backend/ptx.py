@@ -127,8 +127,8 @@ def fill_multiprocessor(
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     resident = min(max_blocks, _resident_blocks(cubin.registers, threads))
     if cubin.spill_bytes:
-        # ptxas may spill although it uses fewer registers than there are, unless a number of CTAs is given.
-        fits = cubin.registers < MAX_REGISTERS and resident > 0
+        # ptxas may spill although it uses fewer registers than a CTA can have, unless a number of CTAs is given.
+        fits = cubin.registers < min(MAX_REGISTERS, _registers(1, threads)) and resident > 0
         limited = _for_blocks(ptx, arch, resident, threads, configured) if fits else cubin
         more_registers = (cubin.registers // REGISTER_STEP + 1) * REGISTER_STEP
         if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
