@@ -221,7 +221,8 @@ def _rows_and_cpu_threads(n: int, row_count: int, batch_size: int, dtype: Any) -
 
 
 def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tuple[int, int]:
-    """On GPUs the number of rows of `dtype` that a block transforms, and its number of threads."""
+    """On GPUs the number of rows of `dtype` that a block transforms, and its number of threads. If a length is not a
+    power of two, threads have one butterfly of the largest radix each, or a few where a block has too many."""
     length = _padded_length(n)
     elements, per_thread = ELEMENTS, _elements_per_thread(length)
     if function in ("fft", "ifft"):
@@ -235,6 +236,10 @@ def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tupl
         elif THREADS * per_thread % length == 0:
             elements = THREADS * per_thread
     rows = min(row_count, max(1, elements // n))
+    if function in ("fft", "ifft") and length & (length - 1):
+        butterflies = rows * length // max(_radices(length))
+        threads = -(-butterflies // -(-butterflies // MAX_THREADS))
+        return rows, -(-threads // MIN_THREADS) * MIN_THREADS
     threads = max(MIN_THREADS, min(MAX_THREADS, rows * length // per_thread))
     return rows, round(threads / MIN_THREADS) * MIN_THREADS
 
@@ -253,6 +258,15 @@ def _row_radices(function: str, n: int, dtype: Any) -> tuple[int, ...]:
     ]
     candidates = [x for x in candidates if _row_threads(x) <= MAX_THREADS]
     return min(candidates, key=lambda x: (sum(x), _row_threads(x), x[0], x[-1], -x[1]), default=())
+
+
+@cache
+def _radices(n: int) -> tuple[int, ...]:
+    """The radices of `tile_fft` for a length without larger prime factors: the fewest, among these the smallest."""
+    divisors = [r for r in range(2, min(n, ELEMENTS_PER_THREAD) + 1) if n % r == 0]
+    if n > 1 and not divisors:
+        divisors = [min(p for p in PRIME_RADICES if n % p == 0)]
+    return min(((r, *_radices(n // r)) for r in divisors), key=lambda x: (len(x), sum(x)), default=())
 
 
 @cache

@@ -13,7 +13,6 @@ from tegula.errors import OutOfRange
 from tegula.signature import Dtypes, Extent, Extents, InOut, Tile, constexpr
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.roots import (
-    LENGTH_ALIGNMENT,
     MAX_ELEMENTS,
     MAX_LENGTH,
     MAX_RADIX,
@@ -260,7 +259,7 @@ def _tile_stockham(
 
 @_tile_dft_in_warps.program(when=lambda group, partial: holds_elements(group, partial))
 def bluestein_in_registers(x, n, inverse):
-    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, LENGTH_ALIGNMENT)), inverse, False)
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, True)), inverse, False)
 
 
 @_tile_dft_in_warps.program
@@ -349,10 +348,10 @@ def row_length(shape: Sequence[int]) -> int:
     return shape[-1]
 
 
-def transform_length(n: int, alignment: int = 1) -> int:
+def transform_length(n: int, on_gpu: bool = False) -> int:
     """The length of the Stockham transforms for a transform of length n: n if it is smooth, else the padded length of
     Bluestein's algorithm. OutOfRange for lengths above MAX_LENGTH."""
-    length = n if is_smooth(n) else padded_length(n, alignment)
+    length = n if is_smooth(n) else padded_length(n, on_gpu)
     if length > MAX_LENGTH:
         through = f", by transforms of length {length}," if length != n else ""
         raise OutOfRange(
