@@ -32,7 +32,7 @@ def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: in
         for value, x, n in zip(op.indices, registers, op.shape, strict=True)
     ]
     if all(map(str.isdecimal, indices)):
-        return constant(dtype, op.elements[int(_flat_index(code, op, indices, 1))], width)
+        return constant(dtype, op.read([*map(int, indices)]), width)
     table = code.table(dtype, op.elements, lambda: _definition(code, scalar, dtype, op.elements))
     *outer, last = indices
     if (

@@ -139,6 +139,21 @@ class ComponentAccess(Op):
         return position
 
 
+class ConstantTable(Op):
+    """An op that reads an element of a table of constants."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def bounds(self) -> tuple[int, int] | None:
+        """The least and the greatest element; None for numbers that are no integers."""
+
+    @abstractmethod
+    def read(self, indices: Sequence[int]) -> Any:
+        """The element at constant indices."""
+
+
 class TargetQuery(Op):
     """An op whose result, a bool, is known once the target of the compilation is known."""
 

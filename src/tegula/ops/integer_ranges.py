@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tegula.ir import ComparisonLike, LaunchClass, LoopLike, Op, Region, Value
+from tegula.ir import ComparisonLike, ConstantTable, LaunchClass, LoopLike, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayShape
 from tegula.ops.control import For, If, While, Yield
@@ -152,6 +152,8 @@ class IntegerRanges:
             return self._carried(owner, owner.results.index(value), type_range)
         if isinstance(owner, S.Select):
             return hull(*(self.of(v) for v in (owner.a, owner.b)))
+        if isinstance(owner, ConstantTable):
+            return owner.bounds or type_range
         return (self.exact(owner) or type_range) if isinstance(owner, Op) else type_range
 
     def _thread_index(self, value: Value, tid: Tid) -> Range:

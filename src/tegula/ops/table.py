@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Op
+from tegula.ir import ConstantTable
 from tegula.ir.fields import attr, variadic
 from tegula.ops.base import require
 from tegula.types import Type, to_numpy
@@ -17,7 +17,7 @@ MAX_TABLE_ELEMENTS = 1 << 16
 """The maximum number of elements of a table."""
 
 
-class TableGet(Op):
+class TableGet(ConstantTable):
     """Reads an element of a table. Attributes: `elements` in row-major order, `shape`, `type`, a scalar type. An index
     outside of the table reads the last element along its dimension."""
 
@@ -33,6 +33,17 @@ class TableGet(Op):
         require(len(self.indices) == len(shape), f"a table of shape {shape} takes {len(shape)} indices")
         require(all(getattr(v.type, "is_int", False) for v in self.indices), "indices must be integers")
         return [self.type]
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        return (min(self.elements), max(self.elements)) if self.type.is_int else None
+
+    def read(self, indices: Sequence[int]) -> Any:
+        """The element at constant indices."""
+        position = 0
+        for i, n in zip(indices, self.shape, strict=True):
+            position = position * n + (i if 0 <= i < n else n - 1)
+        return self.elements[position]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:

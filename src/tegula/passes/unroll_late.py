@@ -17,13 +17,13 @@ from tegula.ir import (
     ComponentAccess,
     Composition,
     ConstantLike,
+    ConstantTable,
     Kernel,
     LoopLike,
     Op,
     Region,
     Value,
 )
-from tegula.ir.rewrite import clone_op
 from tegula.ops.scalar import Const
 from tegula.ops.vector import VecMake
 from tegula.passes.runner import Compilation, GpuCompilation
@@ -81,24 +81,28 @@ class _Heirs:
 
 
 class _Unroller:
-    """Unrolls loops. `replaced`: the values that replace the results of unrolled loops, and the last copies of values
-    in these loops. `constants`: integers and bools that are constants. `constants_of`: the constants of each region
-    under construction, by type and number; `unplaced`: those among them that no op reads so far, which are not in their
-    region yet. `arithmetic`: what `_arithmetic` returns, by op; `known`: the same, by class, types and attributes.
-    `parts`: the components of vectors; `made`: vectors that no op reads as a whole so far, which are in `unplaced` too,
-    with the op that replaces a component in each; `followed`: whether components of a type of vectors are followed."""
+    """Unrolls loops. A `mapping` has the copies of values: a value of the kernel for each value of a copied loop.
+
+    `replaced`: the mapping of values outside of these loops, the results of unrolled loops. `numbers`: integers and
+    bools that are constants, values of the kernel and values of loops; `unmapped`: the latter, whose copies are made
+    when an op reads them. `constants_of`: the constants of each region under construction, by type and number.
+    `unplaced`: values that no op reads so far, with the region that their ops belong to, and are not in yet.
+    `arithmetic`: what `_arithmetic` returns, by op; `known`: the same, by class, types and attributes. `parts`: the
+    components of vectors; `made`: unplaced vectors, with the op that replaces a component in each; `followed`: whether
+    components of a type of vectors are followed."""
 
     def __init__(self, context: Compilation, subscripted: set[Type]) -> None:
         self.heirs = _Heirs(context)
+        self.replaced: dict[Value, Value] = {}
+        self.numbers: dict[Value, Any] = {}
+        self.unmapped: set[Value] = set()
+        self.constants_of: dict[tuple[Region, DType, Any], Value] = {}
+        self.unplaced: dict[Value, Region] = {}
+        self.arithmetic: dict[Op, _Arithmetic | None] = {}
+        self.known: dict[tuple[Any, ...], _Arithmetic] = {}
         self.parts: dict[Value, list[Value]] = {}
         self.made: dict[Value, Op] = {}
         self.followed: dict[Type, bool] = dict.fromkeys(subscripted, False)
-        self.replaced: dict[Value, Value] = {}
-        self.constants: dict[Value, Any] = {}
-        self.constants_of: dict[tuple[Region, DType, Any], Value] = {}
-        self.unplaced: dict[Value, Region] = {}
-        self.arithmetic: dict[Op, tuple[dict[Any, Any], Callable[[list[Any]], Any]] | None] = {}
-        self.known: dict[tuple[Any, ...], tuple[dict[Any, Any], Callable[[list[Any]], Any]]] = {}
 
     def region(self, region: Region) -> None:
         """Unroll the loops of a region."""
@@ -108,40 +112,55 @@ class _Unroller:
                 op.substitute(self.replaced)
             positions = op.unrolled if isinstance(op, LoopLike) else None
             if positions is not None and isinstance(op, LoopLike):
-                final = self._copies(op, positions, self.replaced, region)
-                self.replaced.update(zip(op.results, final, strict=True))
+                for result, (number, value) in zip(
+                    op.results, self._copies(op, positions, self.replaced, region), strict=True
+                ):
+                    if number is not None:
+                        self.numbers[result] = number
+                        value = self._constant(region, result.type, number, op)
+                    self.replaced[result] = value
                 continue
-            if isinstance(op, ComponentAccess) and self._follows(op, op.operands, self.replaced, region):
+            if isinstance(op, ComponentAccess) and self._follows(op, self.replaced, region):
                 continue
             self._placed(op.operands)
             for nested in op.regions:
                 self.region(nested)
             if isinstance(op, ConstantLike):
-                self._record_constant(op)
+                if _is_integer(op.result.type):
+                    self.numbers[op.result] = op.value
             elif isinstance(op, Composition):
                 self._compose(op)
             region.append(op)
 
-    def _record_constant(self, op: ConstantLike) -> bool:
-        """Record an integer or bool. Returns whether the constant is one."""
-        t = op.result.type
-        if not isinstance(t, DType) or t.is_float:
-            return False
-        self.constants[op.result] = op.value
-        return True
+    # Values --------------------------------------------------------------------------------------------------------
 
-    def _copies(
-        self, loop: LoopLike, positions: range, mapping: dict[Value, Value], region: Region
-    ) -> list[Value]:
-        """Append one copy of the body for each position. Returns the final carried values."""
-        carried = [mapping.get(v, v) for v in loop.initial]
-        (index,) = (a for a in loop.body.args if a not in loop.arguments)
-        for position in positions:
-            mapping.update(zip(loop.arguments, carried, strict=True))
-            mapping[index] = self._constant(region, index.type, position, loop)
-            self._copy(loop.body.ops[:-1], mapping, region)
-            carried = [mapping.get(v, v) for v in loop.body.yielded]
-        return carried
+    def _copied(self, value: Value, mapping: dict[Value, Value], region: Region, op: Op) -> Value:
+        """The copy of a value that the copy of an op in a region reads."""
+        if value in self.unmapped:
+            return self._constant(region, value.type, self.numbers[value], op)
+        return mapping.get(value, value)
+
+    def _forget(self, value: Value) -> None:
+        """Forget the number that a value of a loop was in another copy of the loop's body."""
+        if value in self.numbers:
+            del self.numbers[value]
+            self.unmapped.discard(value)
+
+    def _results(self, values: list[Value], mapping: dict[Value, Value]) -> list[tuple[Any, Value]]:
+        """The numbers, or None, and the copies of values."""
+        return [(self.numbers.get(v), mapping.get(v, v)) for v in values]
+
+    def _assign(
+        self, targets: list[Value], results: list[tuple[Any, Value]], mapping: dict[Value, Value]
+    ) -> None:
+        """Give values of a loop the numbers or the copies of other values."""
+        for target, (number, value) in zip(targets, results, strict=True):
+            if number is not None:
+                self.numbers[target] = number
+                self.unmapped.add(target)
+            else:
+                self._forget(target)
+                mapping[target] = value
 
     def _constant(self, region: Region, t: Any, number: Any, op: Op) -> Value:
         """A constant that ops which are appended to a region may read."""
@@ -149,12 +168,12 @@ class _Unroller:
         value = self.constants_of.get(key)
         if value is None:
             value = Const([], [t], {"value": number, "type": t}, (), op.loc).result
-            self.constants_of[key], self.constants[value], self.unplaced[value] = value, number, region
+            self.constants_of[key], self.numbers[value], self.unplaced[value] = value, number, region
         return value
 
     def _placed(self, values: list[Value]) -> list[Value]:
-        """The values, after those that are unplaced constants are appended to their region. The region does not contain
-        the op that reads them yet, nor the op around it."""
+        """The values, after those that are unplaced are made in their region. The region does not contain the op that
+        reads them yet, nor the op around it."""
         unplaced = self.unplaced
         if not unplaced.keys().isdisjoint(values):
             for v in values:
@@ -162,6 +181,8 @@ class _Unroller:
                     region, owner = unplaced.pop(v), v.owner
                     region.append(owner if isinstance(owner, Op) else self._make(v))
         return values
+
+    # Vectors -------------------------------------------------------------------------------------------------------
 
     def _make(self, vector: Value) -> Op:
         """The op that makes a vector from its components, in place of the op that replaces a component of another
@@ -181,77 +202,87 @@ class _Unroller:
         if parts is not None:
             self.parts[op.result] = parts
 
-    def _follows(
-        self, op: ComponentAccess, operands: list[Value], mapping: dict[Value, Value], region: Region
-    ) -> bool:
+    def _follows(self, op: ComponentAccess, mapping: dict[Value, Value], region: Region) -> bool:
         """Whether an op accesses a known component of a vector, so that the op needs no copy."""
-        parts = self.parts.get(operands[0])
+        composite, *others = op.operands
+        composite = mapping.get(composite, composite)
+        parts = self.parts.get(composite)
         if parts is None:
             return False
-        numbers: list[Any] = [*map(self.constants.get, operands[2 if op.REPLACES else 1 :])]
+        numbers: list[Any] = [*map(self.numbers.get, others[1:] if op.REPLACES else others)]
         if None in numbers:
             return False
-        position = op.position(numbers)
+        position, result = op.position(numbers), op.result
         if position is None:
-            mapping[op.result] = operands[0]
+            mapping[result] = composite
         elif op.REPLACES:
-            vector = mapping[op.result] = Value(op.result.type, None, op.result.name)
+            vector = mapping[result] = Value(result.type, None, result.name)
             parts = self.parts[vector] = parts.copy()
-            parts[position] = operands[1]
+            parts[position] = self._copied(others[0], mapping, region, op)
             self.made[vector], self.unplaced[vector] = op, region
         else:
-            mapping[op.result] = parts[position]
+            part = mapping[result] = parts[position]
+            self._forget(result)
+            if part in self.numbers:
+                self.numbers[result] = self.numbers[part]
         return True
 
+    # Copies --------------------------------------------------------------------------------------------------------
+
+    def _copies(
+        self, loop: LoopLike, positions: range, mapping: dict[Value, Value], region: Region
+    ) -> list[tuple[Any, Value]]:
+        """Append one copy of the body for each position. Returns the numbers and the copies of the final carried
+        values."""
+        carried = self._results(loop.initial, mapping)
+        (index,) = (a for a in loop.body.args if a not in loop.arguments)
+        for position in positions:
+            self._assign(loop.arguments, carried, mapping)
+            self.numbers[index] = position
+            self.unmapped.add(index)
+            self._copy(loop.body.ops[:-1], mapping, region)
+            carried = self._results(loop.body.yielded, mapping)
+        return carried
+
     def _copy(self, ops: list[Op], mapping: dict[Value, Value], region: Region) -> None:
-        constants = self.constants
         for op in ops:
-            operands = [mapping.get(v, v) for v in op.operands]
             if isinstance(op, ComponentAccess):
-                if self._follows(op, operands, mapping, region):
+                if self._follows(op, mapping, region):
                     continue
-            elif not operands:
-                if isinstance(op, ConstantLike) and self._record_constant(op):
-                    mapping[op.result] = self._constant(region, op.result.type, op.value, op)
-                    continue
-            elif operands[0] in constants:
-                number = self._number(op, operands)
-                if number is not None:
-                    mapping[op.result] = self._constant(region, op.result.type, number, op)
-                    continue
+            elif self._folds(op):
+                continue
             positions = op.unrolled if op.regions and isinstance(op, LoopLike) else None
             if positions is not None and isinstance(op, LoopLike):
-                final = self._copies(op, positions, mapping, region)
-                mapping.update(zip(op.results, final, strict=True))
+                self._assign(op.results, self._copies(op, positions, mapping, region), mapping)
                 continue
-            selected = self._selected(op, mapping) if op.regions else None
+            selected = self._selected(op) if op.regions else None
             if selected is None:
-                region.append(self._cloned(op, operands, mapping))
+                region.append(self._cloned(op, mapping, region))
                 continue
             self._copy(selected.ops[:-1], mapping, region)
-            yielded = [mapping.get(v, v) for v in selected.yielded]
-            mapping.update(zip(op.results, yielded, strict=True))
+            self._assign(op.results, self._results(selected.yielded, mapping), mapping)
 
-    def _selected(self, op: Op, mapping: dict[Value, Value]) -> Region | None:
+    def _selected(self, op: Op) -> Region | None:
         """The alternative that a branch on a constant takes; None for other ops."""
-        conditions = op.control_operands if isinstance(op, BranchLike) else []
-        known = [self.constants.get(mapping.get(v, v)) for v in conditions]
+        known = [self.numbers.get(v) for v in op.control_operands] if isinstance(op, BranchLike) else []
         if not isinstance(op, BranchLike) or len(known) != 1 or known[0] is None:
             return None
         return op.alternatives[0 if known[0] else 1]
 
-    def _cloned(self, op: Op, operands: list[Value], mapping: dict[Value, Value]) -> Op:
+    def _cloned(self, op: Op, mapping: dict[Value, Value], region: Region) -> Op:
         """A copy of an op with other operands, whose regions are copied likewise."""
         inherit = self.heirs.inherit
+        operands = [self._copied(v, mapping, region, op) for v in op.operands]
         regions: list[Region] = []
-        for region in op.regions:
-            inner = Region([arg.type for arg in region.args])
-            for old, new in zip(region.args, inner.args, strict=True):
+        for body in op.regions:
+            inner = Region([arg.type for arg in body.args])
+            for old, new in zip(body.args, inner.args, strict=True):
+                self._forget(old)
                 new.name, mapping[old] = old.name, new
                 inherit(new, old)
-            self._copy(region.ops[:-1], mapping, inner)
-            self._placed([mapping.get(v, v) for v in region.yielded])
-            inner.append(clone_op(region.terminator, mapping))
+            self._copy(body.ops[:-1], mapping, inner)
+            yielded = [self._copied(v, mapping, inner, op) for v in body.yielded]
+            inner.append(body.terminator.copy(self._placed(yielded), []))
             regions.append(inner)
         if not self.unplaced.keys().isdisjoint(operands):
             self._placed(operands)
@@ -259,44 +290,65 @@ class _Unroller:
         if regions:
             self.heirs.inherit_op(result, op)
         for old, new in zip(op.results, result.results, strict=True):
+            self._forget(old)
             mapping[old] = new
             inherit(new, old)
         if isinstance(result, Composition):
             self._compose(result)
         return result
 
-    def _number(self, op: Op, operands: list[Value]) -> Any:
-        """The result of arithmetic of constants; None for other ops, and for other operands."""
+    # Arithmetic ----------------------------------------------------------------------------------------------------
+
+    def _folds(self, op: Op) -> bool:
+        """Whether an op is a constant, or arithmetic of constants, so that its result is a number."""
         if op not in self.arithmetic:
             self.arithmetic[op] = self._arithmetic(op)
         arithmetic = self.arithmetic[op]
         if arithmetic is None:
-            return None
-        numbers = [*map(self.constants.get, operands)]
+            return False
+        numbers = tuple(map(self.numbers.get, op.operands))
         if None in numbers:
-            return None
+            return False
         known, compute = arithmetic
-        key = numbers[0] if len(numbers) == 1 else tuple(numbers)
-        if key not in known:
-            known[key] = compute(numbers)
-        return known[key]
+        if numbers not in known:
+            known[numbers] = compute(numbers)
+        result = op.results[0]
+        self.numbers[result] = known[numbers]
+        self.unmapped.add(result)
+        return True
 
-    def _arithmetic(self, op: Op) -> tuple[dict[Any, Any], Callable[[list[Any]], Any]] | None:
-        """The results of an op so far, by its operands, and the function that computes them; None for ops that are no
+    def _arithmetic(self, op: Op) -> _Arithmetic | None:
+        """The results of an op so far, by the operands, and the function that computes them; None for ops that are no
         arithmetic of integers and bools. Ops of one class and equal types and attributes share the results."""
-        reference = _reference(type(op))
-        t = op.results[0].type if len(op.results) == 1 else None
-        types = [v.type for v in op.operands]
-        if op.regions or not isinstance(t, DType) or t.is_float or reference is None:
+        if len(op.results) != 1 or op.regions or not _is_integer(op.results[0].type):
             return None
-        numpy_types = [to_numpy(source) for source in types if isinstance(source, DType)]
+        if isinstance(op, ConstantLike):
+            return {(): op.value}, _unknown
+        if isinstance(op, ConstantTable):
+            return self.known.setdefault(op.identity(), ({}, op.read))
+        reference = _reference(type(op))
+        if reference is None or not op.operands:
+            return None
+        types = [v.type for v in op.operands]
+        numpy_types = [to_numpy(t) for t in types if isinstance(t, DType)]
 
-        def compute(numbers: list[Any]) -> Any:
-            arguments = [np.array([n], source) for n, source in zip(numbers, numpy_types, strict=True)]
+        def compute(numbers: tuple[Any, ...]) -> Any:
+            arguments = [np.array([n], t) for n, t in zip(numbers, numpy_types, strict=True)]
             return reference(op.attrs, *arguments)[0].item()
 
         # The op keeps the objects alive whose identities are in the key.
-        return self.known.setdefault((*op.identity(), t, *types), ({}, compute))
+        return self.known.setdefault((*op.identity(), op.results[0].type, *types), ({}, compute))
+
+
+_Arithmetic = tuple[dict[tuple[Any, ...], Any], Callable[[tuple[Any, ...]], Any]]
+
+
+def _unknown(numbers: tuple[Any, ...]) -> Any:
+    raise AssertionError("a constant takes no operands")
+
+
+def _is_integer(t: Type) -> bool:
+    return isinstance(t, DType) and not t.is_float
 
 
 @cache

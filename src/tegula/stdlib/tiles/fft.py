@@ -439,19 +439,16 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
             if butterfly < total:
                 row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
                 for k in tg.unrolled(r):
-                    z = x[row * (r * m) + p + k * m, q]
-                    re[k * count + i], im[k * count + i] = (
-                        z[1 if swap_input else 0],
-                        z[0 if swap_input else 1],
-                    )
+                    z, at = x[row * (r * m) + p + k * m, q], k * count + i
+                    re[at], im[at] = z[1 if swap_input else 0], z[0 if swap_input else 1]
         re_tile, im_tile = tg.tile(re), tg.tile(im)
         re, im = tg.untile(re_tile), tg.untile(im_tile)
     if tg.static(m == 1 and grid is not None):
         for i in tg.unrolled(count):
             u, v = tg._tile_butterfly_of(re, im, i, r, count)
             for k in tg.unrolled(r):
-                position = tg.table(tg.static(output_position(r)))[k]
-                re[k * count + i], im[k * count + i] = (
+                position, at = tg.table(tg.static(output_position(r)))[k], k * count + i
+                re[at], im[at] = (
                     (v[position], u[position]) if tg.static(swap_output) else (u[position], v[position])
                 )
         if tg.static(len(shape) > 1):
@@ -570,13 +567,15 @@ def split_butterflies(rows: int, m: int, s: int, threads: int) -> tuple[int, int
 @part
 def _tile_multiply_by_table(z, parts, k):
     """A complex number times element k of a table of complex numbers, whose parts are the last dimension."""
-    c, d = tg.table(parts, type(z[0]))[k, 0], tg.table(parts, type(z[0]))[k, 1]
+    w = tg.table(parts, type(z[0]))
+    c, d = w[k, 0], w[k, 1]
     return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 
 @part
 def _tile_multiply_by_table(z, parts, k, p):
-    c, d = tg.table(parts, type(z[0]))[k, p, 0], tg.table(parts, type(z[0]))[k, p, 1]
+    w = tg.table(parts, type(z[0]))
+    c, d = w[k, p, 0], w[k, p, 1]
     return tg.vector(z[0] * c - z[1] * d, z[0] * d + z[1] * c)
 
 
@@ -584,10 +583,11 @@ def _tile_multiply_by_table(z, parts, k, p):
 def _tile_twiddled(z, parts, k, p):
     """A complex number times power k of root p. Powers that are not multiples of 4 are products of two, so that threads
     read fewer rows of the table."""
+    remainder = k % 4
     if k >= 4:
-        z = tg._tile_multiply_by_table(z, parts, k - k % 4, p)
-    if k % 4 > 0:
-        z = tg._tile_multiply_by_table(z, parts, k % 4, p)
+        z = tg._tile_multiply_by_table(z, parts, k - remainder, p)
+    if remainder > 0:
+        z = tg._tile_multiply_by_table(z, parts, remainder, p)
     return z
 
 
@@ -634,7 +634,8 @@ def _tile_butterflies(re, im, r, m, s, count):
             z = tg.vector(u[position], v[position])
             if tg.static(m > 1):
                 z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
-            re[k * count + i], im[k * count + i] = z[0], z[1]
+            at = k * count + i
+            re[at], im[at] = z[0], z[1]
     return re, im
 
 
@@ -674,7 +675,8 @@ def _tile_butterfly_of(re, im, i, r, count):
     """The transform of the r elements i, i + count, i + 2 * count, ..."""
     u, v = tg.vector(re[0], length=r), tg.vector(im[0], length=r)
     for k in tg.unrolled(r):
-        u[k], v[k] = re[k * count + i], im[k * count + i]
+        at = k * count + i
+        u[k], v[k] = re[at], im[at]
     return tg._tile_butterfly(u, v, r)
 
 
@@ -693,22 +695,22 @@ def _tile_butterfly(x, y, r):
         for k in tg.unrolled(r):
             index = tg.table(tg.static(input_order(r)))[k]
             x[k], y[k] = given_x[index], given_y[index]
-    for f, stride in tg.static(butterfly_steps(r)):
-        for t in tg.unrolled(tg.static(r // f)):
-            offset = t % stride
-            base = t // stride * (f * stride) + offset
-            u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
-            for k in tg.unrolled(f):
-                u[k], v[k] = x[base + k * stride], y[base + k * stride]
-            u, v = tg._tile_small_dft(u, v, f)
-            for k in tg.unrolled(f):
-                a, b = u[k], v[k]
-                if tg.static(not has_coprime_factors(r)) and k * offset > 0:
-                    power = k * offset * tg.static(r // (f * stride))
-                    parts = tg.static(roots(r, np.arange(r)))
-                    c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
-                    a, b = a * c - b * d, a * d + b * c
-                x[base + k * stride], y[base + k * stride] = a, b
+    for f, positions, powers in tg.static(butterfly_steps(r)):
+        for step in tg.unrolled(tg.static(len(positions))):
+            for t in tg.unrolled(tg.static(r // f)):
+                u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
+                for k in tg.unrolled(f):
+                    position = tg.table(positions)[step, t, k]
+                    u[k], v[k] = x[position], y[position]
+                u, v = tg._tile_small_dft(u, v, f)
+                for k in tg.unrolled(f):
+                    position, power = tg.table(positions)[step, t, k], tg.table(powers)[step, t, k]
+                    a, b = u[k], v[k]
+                    if tg.static(powers.any()) and power > 0:
+                        parts = tg.static(roots(r, np.arange(r)))
+                        c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
+                        a, b = a * c - b * d, a * d + b * c
+                    x[position], y[position] = a, b
     return x, y
 
 
@@ -724,19 +726,24 @@ def _tile_small_dft(x, y, f):
     else:
         zero = type(x[0])(0.0)
         parts = tg.static(roots(f, np.arange(f)))
+        half = tg.static((f - 1) // 2)
+        sums_x, sums_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
+        differences_x, differences_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
         u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
         u[0], v[0] = x[0], y[0]
-        for j in tg.unrolled(1, tg.static((f + 1) // 2)):
-            u[0], v[0] = u[0] + (x[j] + x[f - j]), v[0] + (y[j] + y[f - j])
-        for k in tg.unrolled(1, tg.static((f + 1) // 2)):
+        for j in tg.unrolled(half):
+            a, b, c, d = x[j + 1], x[f - 1 - j], y[j + 1], y[f - 1 - j]
+            sums_x[j], sums_y[j], differences_x[j], differences_y[j] = a + b, c + d, a - b, c - d
+            u[0], v[0] = u[0] + sums_x[j], v[0] + sums_y[j]
+        for k in tg.unrolled(1, half + 1):
             even_x, odd_x, even_y, odd_y = x[0], zero, y[0], zero
-            for j in tg.unrolled(1, tg.static((f + 1) // 2)):
-                power = k * j % f
+            for j in tg.unrolled(half):
+                power = k * (j + 1) % f
                 c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
-                even_x += (x[j] + x[f - j]) * c
-                even_y += (y[j] + y[f - j]) * c
-                odd_x += (x[j] - x[f - j]) * d
-                odd_y += (y[j] - y[f - j]) * d
+                even_x += sums_x[j] * c
+                even_y += sums_y[j] * c
+                odd_x += differences_x[j] * d
+                odd_y += differences_y[j] * d
             u[k], v[k] = even_x - odd_y, even_y + odd_x
             u[f - k], v[f - k] = even_x + odd_y, even_y - odd_x
         return u, v

@@ -147,13 +147,18 @@ def factors(r: int) -> tuple[int, ...]:
     return tuple(result)
 
 
-def butterfly_steps(r: int) -> tuple[tuple[int, int], ...]:
-    """The steps of a butterfly of r elements: a factor, and the stride of the elements that the step combines."""
-    result, stride = list[tuple[int, int]](), r
+@lru_cache(maxsize=64)
+def butterfly_steps(r: int) -> tuple[tuple[int, np.ndarray, np.ndarray], ...]:
+    """The steps of a butterfly of r elements, by factor: the factor f, the positions (steps, r / f, f) of the elements
+    that each transform of a step combines, and the powers of the root by which its results are multiplied."""
+    steps, stride = dict[int, list[tuple[np.ndarray, np.ndarray]]](), r
     for f in factors(r):
         stride //= f
-        result.append((f, stride))
-    return tuple(result)
+        first, offset = np.divmod(np.arange(r // f, dtype=np.int32)[:, None], stride)
+        k = np.arange(f, dtype=np.int32)
+        powers = k * offset * (0 if has_coprime_factors(r) else r // f // stride)
+        steps.setdefault(f, []).append((first * (f * stride) + offset + k * stride, powers))
+    return tuple((f, np.stack([p for p, _ in s]), np.stack([p for _, p in s])) for f, s in steps.items())
 
 
 def has_coprime_factors(r: int) -> bool:
@@ -178,8 +183,9 @@ def output_position(r: int) -> np.ndarray:
         k = np.arange(r, dtype=np.int32)
         return k % f * g + k % g
     order = np.zeros(1, np.int32)
-    for f, stride in butterfly_steps(r):
-        order = (order[None, :] + np.arange(f, dtype=np.int32)[:, None] * stride).ravel()
+    for _, positions, _ in butterfly_steps(r):
+        for first in positions[:, 0]:
+            order = (order[None, :] + first[:, None]).ravel()
     return order
 
 
