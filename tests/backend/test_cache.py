@@ -308,3 +308,47 @@ pool.WorkerPool(2)
         subprocess.run([sys.executable, "-c", text, expected], env=env, check=True)
     assert not (tmp_path / "environment").exists()
     assert len(Cache(tmp_path / "configured").entries()) == 1
+
+
+FIRST = """
+import sys
+import threading
+from tegula.backend import cache, tools
+threads = []
+computed = tools._stored_digest
+def recorded(*arguments):
+    threads.append(threading.current_thread() is threading.main_thread())
+    return computed(*arguments)
+tools._stored_digest = recorded
+import tegula as tg
+@tg.kernel
+def doubled(a: tg.array[float]):
+    tg.tile_store(a, tg.tile_load(a, 8) * 2.0)
+a = tg.ones(8)
+tg.launch_tiled(doubled, 1, inputs=[a], block_dim=32)
+assert a.numpy()[0] == 2
+print(threads, "tegula.backend.llvm" in sys.modules)
+"""
+
+
+def test_a_first_compile_reads_tegulas_sources_while_llvm_runs(tmp_path):
+    """With an empty cache, whose look-ups need no key; the next process finds the entry."""
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", FIRST],
+            env=os.environ | {"TEGULA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert outputs == ["[False] True\n", "[True] False\n"]
+
+
+def test_a_cache_is_empty_until_its_first_entry(store):
+    assert store.is_empty()
+    store.put("ab", Entry({}, b"code"))
+    assert not store.is_empty()
+    store.clear()
+    assert store.is_empty()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tegula.backend.tools import MEMO_PREFIX, llvmlite_version, sources_digest
+from tegula.backend.tools import MEMO_PREFIX, llvmlite_version, sources_digest, want_digest
 from tegula.dataclass import dataclass
 
 # The format version of an entry, which changes with the layout below.
@@ -58,6 +58,18 @@ class Cache:
             data = part.encode()
             digest.update(struct.pack("<Q", len(data)) + data)
         return digest.hexdigest()
+
+    def is_empty(self) -> bool:
+        """Whether the cache has no entries, so that every look-up is a miss, for which no key is needed. The digest of
+        Tegula's sources, for the key of the new entry, is then computed while LLVM runs."""
+        try:
+            with os.scandir(self.path) as files:
+                if any(not file.name.startswith(".") for file in files):
+                    return False
+        except OSError:
+            pass
+        want_digest(self.path)
+        return True
 
     def get(self, name: str) -> Entry | None:
         """The entry of this name, or None if the entry is missing or damaged."""

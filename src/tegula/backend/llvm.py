@@ -16,6 +16,7 @@ from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
 from tegula.backend.switch import NAMES as SWITCHES
 from tegula.backend.switch import switch_text
+from tegula.backend.tools import start_wanted_digest
 from tegula.codegen.attributes import FEW_PASSES
 from tegula.errors import InternalError
 from tegula.target import CpuTarget, CudaTarget, get_cuda_target
@@ -176,6 +177,7 @@ def compile_object(ir_text: str, target: CpuTarget) -> bytes:
     """The position-independent ELF object for LLVM IR text, without undefined symbols.
 
     InternalError, with the line, if LLVM refuses the text, or if the object calls an undefined function."""
+    start_wanted_digest()
     reduces = FEW_PASSES not in ir_text
     with _strength_reduction(reduces):
         object_code = _machine(target).emit_object(_prepare_module(ir_text, target, complete=False))
@@ -227,6 +229,7 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     from tegula.backend.ptx_tables import define_tables
 
     target = get_cuda_target(arch)
+    start_wanted_digest()
     module = _ptx_module(ir_text, target)
     called = [f.name for f in module.functions if f.is_declaration]
     _check_intrinsics(called, ir_text)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock, Thread
 
 ROOT = Path(__file__).parent.parent
 MEMO_PREFIX = ".sources-"
@@ -17,6 +18,8 @@ MEMO_PREFIX = ".sources-"
 STABLE_NS = 2 * 10**9
 
 _digests: dict[Path, bytes] = {}
+_computing = Lock()
+_wanted: list[Path] = []
 
 
 def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
@@ -24,10 +27,25 @@ def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
 
     `memos`: a directory that stores the digest by the files' sizes, modification times and inodes, so that most
     processes need not read the files. Each modification of a file sets a new time of status change (ctime)."""
-    digest = _digests.get(root)
-    if digest is None:
-        digest = _digests[root] = _stored_digest(memos, root)
-    return digest
+    with _computing:
+        digest = _digests.get(root)
+        if digest is None:
+            digest = _digests[root] = _stored_digest(memos, root)
+        return digest
+
+
+def want_digest(memos: Path) -> None:
+    """Note that the digest is needed after the next run of LLVM."""
+    _wanted.append(memos)
+
+
+def start_wanted_digest() -> None:
+    """Compute a wanted digest on another thread, while LLVM runs without the interpreter's lock; `sources_digest` waits
+    for the result."""
+    directories = _wanted[:1]
+    _wanted.clear()
+    for memos in directories:
+        Thread(target=sources_digest, args=(memos,), daemon=True).start()
 
 
 def _stored_digest(memos: Path, root: Path) -> bytes:

@@ -181,17 +181,18 @@ def _cached_or_built(
     unless it is the code for many blocks too."""
     blocks_of_pair = None if blocks is None else _blocks_of_pair(blocks)
     is_small = blocks_of_pair is not None and blocks_of_pair < target.vector_bytes // MIN_LANE_BYTES
-    store, name, small_name = disk_cache(), "", ""
-    if store is not None:
-        parts = cpu_key_parts(kernel, target, debug)
-        name, small_name = store.key(parts), store.key([*parts, "few blocks"])
-        entries = (store.get(x) for x in ([small_name, name] if is_small else [name]))
-        for entry in entries:
+    store = disk_cache()
+    if store is None:
+        return build(kernel, target, debug, blocks_of_pair), True
+    parts = cpu_key_parts(kernel, target, debug)
+    small_parts = [*parts, "few blocks"]
+    if not store.is_empty():
+        for tried in [small_parts, parts] if is_small else [parts]:
+            entry = store.get(store.key(tried))
             if entry is not None and _fits(entry, blocks_of_pair):
                 return entry, False
     entry = build(kernel, target, debug, blocks_of_pair)
-    if store is not None:
-        store.put(name if _fits(entry, None) else small_name, entry)
+    store.put(store.key(parts if _fits(entry, None) else small_parts), entry)
     return entry, True
 
 

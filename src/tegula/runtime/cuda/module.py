@@ -102,12 +102,12 @@ def compiled_entry(parts: list[str], target: CudaTarget, make: Any) -> tuple[dis
     store = disk_cache()
     if store is None:
         return make(), False
-    name = store.key(key_parts(parts, target))
-    entry = store.get(name)
+    all_parts = key_parts(parts, target)
+    entry = None if store.is_empty() else store.get(store.key(all_parts))
     if entry is not None:
         return entry, True
     entry = make()
-    store.put(name, entry)
+    store.put(store.key(all_parts), entry)
     return entry, False
 
 
