@@ -142,3 +142,9 @@ def test_the_init_of_a_dataclass_is_generated_on_first_use():
     assert [inspect.isfunction(vars(c)["__init__"]) for c in (First, Second)] == [False, True]
     assert str(inspect.signature(First)) == "(x)"
     assert First(5).x == 5
+
+
+def test_the_defaults_of_a_dataclass_follow_its_other_fields():
+    wrong: type = dataclass(type("Wrong", (), {"__annotations__": {"x": "int", "y": "int"}, "x": 1}))
+    with pytest.raises(TypeError, match="a field without a default follows one with a default: x, y"):
+        wrong(1, 2)
