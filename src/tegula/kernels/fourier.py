@@ -28,14 +28,17 @@ SHORT_LENGTHS, SHORT_ELEMENTS, SHORT_PER_THREAD = range(64, 129), 512, 4
 """On GPUs the lengths of transforms with three stages of few elements per thread, if they are powers of two; the number
 of elements per block, below which blocks start more slowly than memory transfers elements; and the number per
 thread."""
-LONG_THREADS, LONG_PER_THREAD = 256, 32
-"""On GPUs the number of threads with ELEMENTS_PER_THREAD elements each above which threads hold more elements of rows
-whose length is a power of two, and the number of these elements: a stage less, and more blocks are resident."""
+LONG_LENGTHS, LONG_PER_THREAD = range(4097, 8193), 32
+"""On GPUs the lengths of transforms whose threads hold more elements if the length is a power of two, and the number of
+these elements: a stage less, and more blocks are resident."""
+LONG_THREADS = 256
+"""On GPUs the maximum number of threads of a block whose transform uses all registers."""
 ROW_LENGTHS, ROW_STAGES, MAX_ROW_RADIX, SECTOR_ELEMENTS = range(513, 1537), 4, 12, 4
 """On GPUs the lengths of rows whose threads load and store the elements of their butterflies, unless they are powers of
 two; the number of stages and the maximum radix; the number of elements in the 32 bytes that memory transfers."""
-MIN_THREADS, MAX_THREADS = 32, 512
-"""On GPUs the minimum number of threads per block, of which blocks have a multiple, and the maximum."""
+MIN_THREADS, MAX_THREADS, MAX_POWER_THREADS = 32, 512, 1024
+"""On GPUs the minimum number of threads per block, of which blocks have a multiple, the maximum, and the maximum for
+complex64 transforms whose length is a power of two or is padded."""
 
 PRIME_RADICES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 
@@ -224,23 +227,28 @@ def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tupl
     """On GPUs the number of rows of `dtype` that a block transforms, and its number of threads. If a length is not a
     power of two, threads have one butterfly of the largest radix each, or a few where a block has too many."""
     length = _padded_length(n)
-    elements, per_thread = ELEMENTS, _elements_per_thread(length)
+    elements, per_thread, max_threads = ELEMENTS, _elements_per_thread(length), MAX_THREADS
     if function in ("fft", "ifft"):
         is_power = dtype == tg.vec2f and length & (length - 1) == 0
+        max_threads = MAX_POWER_THREADS if is_power else MAX_THREADS
         if is_power and length in SHORT_LENGTHS:
             elements, per_thread = SHORT_ELEMENTS, SHORT_PER_THREAD
-        elif is_power and LONG_THREADS * ELEMENTS_PER_THREAD < length <= LONG_THREADS * LONG_PER_THREAD:
+        elif is_power and n in LONG_LENGTHS and n == length:
             per_thread = LONG_PER_THREAD
         elif ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
             per_thread = FEW_PER_THREAD
         elif THREADS * per_thread % length == 0:
             elements = THREADS * per_thread
     rows = min(row_count, max(1, elements // n))
+    if function in ("fft", "ifft"):
+        # Whole warps, whose threads can hold the elements of padded rows in registers.
+        rows_of_warps = MIN_THREADS * per_thread // math.gcd(MIN_THREADS * per_thread, length)
+        rows -= rows % rows_of_warps if rows > rows_of_warps else 0
     if function in ("fft", "ifft") and length & (length - 1):
         butterflies = rows * length // max(_radices(length))
         threads = -(-butterflies // -(-butterflies // MAX_THREADS))
         return rows, -(-threads // MIN_THREADS) * MIN_THREADS
-    threads = max(MIN_THREADS, min(MAX_THREADS, rows * length // per_thread))
+    threads = max(MIN_THREADS, min(max_threads, rows * length // per_thread))
     return rows, round(threads / MIN_THREADS) * MIN_THREADS
 
 

@@ -16,8 +16,8 @@ MAX_REGISTER_RADIX = 12
 """The maximum radix of butterflies whose elements and twiddle factors the vector registers of CPUs hold."""
 MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
 """The minimum and the maximum number of complex elements that each thread of a group of warps holds in registers."""
-MAX_POWER = 8192
-"""The maximum padded length on GPUs that is always a power of two."""
+POWERS = range(256, 8193)
+"""The padded lengths on GPUs that are preferably powers of two."""
 LENGTH_ALIGNMENT = 128
 """Padded lengths that are multiples of this number let the threads of warps keep the inputs of the first stage and the
 results of the last stage in registers."""
@@ -111,15 +111,18 @@ def twiddles(r: int, m: int) -> np.ndarray:
 
 def padded_length(n: int, on_gpu: bool = False) -> int:
     """The padded length of Bluestein's algorithm: the least length >= 2 n - 1 without prime factors above 5. On GPUs
-    the next power of two up to MAX_POWER, because transforms of such lengths take half the time for an element and have
-    the shortest code; longer lengths are multiples of LENGTH_ALIGNMENT if these are at most an eighth longer."""
-    power = 1 << (2 * n - 2).bit_length()
-    if on_gpu and power <= MAX_POWER:
-        return power
+    the next power of two, if in POWERS, because transforms of such lengths take half the time for an element and have
+    the shortest code, unless a multiple of LENGTH_ALIGNMENT is at most two thirds of it; beyond POWERS a multiple of
+    LENGTH_ALIGNMENT if it is at most an eighth longer than the least length."""
     least = next(x for x in count(2 * n - 1) if is_smooth(x, (2, 3, 5)))
-    step = LENGTH_ALIGNMENT if on_gpu else 1
-    aligned = range(-(-least // step) * step, least + least // 8 + 1, step)
-    return next((x for x in aligned if is_smooth(x, (2, 3, 5))), least)
+    if not on_gpu:
+        return least
+    power = 1 << (2 * n - 2).bit_length()
+    step = LENGTH_ALIGNMENT
+    aligned = next(x for x in count(-(-least // step) * step, step) if is_smooth(x, (2, 3, 5)))
+    if power in POWERS:
+        return aligned if 3 * aligned <= 2 * power else power
+    return aligned if aligned <= least + least // 8 else least
 
 
 @lru_cache(maxsize=64)
