@@ -19,7 +19,7 @@ from tegula.ops.roles import WARP
 from tegula.passes.accesses import BufferAccess, ResolvedAccess, accesses, resolve_access
 from tegula.passes.element_indices import LanePairScope, LaneSide, row_major
 from tegula.passes.groups import role_of
-from tegula.passes.inequalities import Form, are_infeasible, constant, less_than, plus
+from tegula.passes.inequalities import Atom, Form, are_infeasible, constant, less_than, plus
 from tegula.passes.uniformity import Uniformity
 
 MAX_ACCESSES = 200
@@ -115,6 +115,7 @@ def _proved_windows(part: Part, side: LaneSide, threads: int) -> Iterator[Window
     """At most one proved window along each dimension, and one in row-major order. Windows divide the buffer or the
     accessed part of it among the threads, or are as long as a step from thread to thread."""
     resolved, shape = _resolve(part, side, threads), buffer_type(root(part.buffer).type).shape
+    of_layout = _variables_of_layout(part, side)
     groups = -(-side.scope.lanes() // threads)
     dimensions = [*zip(resolved.index, shape, strict=True)]
     if len(shape) > 1:
@@ -126,9 +127,18 @@ def _proved_windows(part: Part, side: LaneSide, threads: int) -> Iterator[Window
         )
         lengths = dict.fromkeys([*(-(-n // groups) for n in extents), *steps])
         starts = dict.fromkeys([0, form[1]]) if dim < len(shape) else [0]
-        if extent > 1:
+        if extent > 1 and (of_layout is None or form[0] and form[0].keys() <= of_layout):
             windows = ((start, n) for start in starts for n in lengths)
             yield from [(dim, *w) for w in windows if _inside(side.scope, resolved, form, *w)][:1]
+
+
+def _variables_of_layout(part: Part, side: LaneSide) -> set[Atom] | None:
+    """The variables on which the elements of a thread depend; None if unknown. An index that depends on others, such as
+    the index of a loop, is in no window of the thread."""
+    if isinstance(part, LanePart):
+        return None
+    index, thread = side.at_layout(part.layout, part.writes)
+    return {atom for form in (*index, thread) for atom in form[0]}
 
 
 def _inside(scope: LanePairScope, access: ResolvedAccess, index: Form, start: int, length: int) -> bool:

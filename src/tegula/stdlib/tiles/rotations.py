@@ -145,11 +145,13 @@ def _tile_scaled_rows(
     for k in tg._rolled(matrix.shape[0]):
         magnitudes = tg.max(magnitudes, tg._tile_magnitude(matrix[k, :n]))
     scale, inverse, is_replaced = tg._tile_scales(tg._tile_largest(magnitudes, width))
-    columns = tg.tile_arange(matrix.shape[1], dtype=int)
+    columns = tg.tile_arange(n, matrix.shape[1], dtype=int)
+    # The row of the element of a column that is 1.
+    period = tg.static(right - left or matrix.shape[1] - left)
+    row_of_one = tg.where(columns < left, -1, (columns - left) % period)
     for k in tg._rolled(matrix.shape[0]):
-        scaled = tg.where(is_replaced, zero, matrix[k, :] * inverse)
-        unit = tg.where((columns == left + k) | (columns == right + k), type(zero)(1.0), zero)
-        matrix[k, :] = tg.where(columns < n, scaled, unit)
+        matrix[k, :n] = tg.where(is_replaced, zero, matrix[k, :n] * inverse)
+        matrix[k, n:] = tg.where(row_of_one == k, type(zero)(1.0), zero)
     return scale, is_replaced
 
 
