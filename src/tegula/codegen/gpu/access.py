@@ -153,8 +153,14 @@ def atomic(s: GpuState, op: TileAtomic) -> None:
     s.bind(op.result, results)
 
 
-def _indices(s: GpuState, op: TileAccess, layout: Layout, register: int) -> list[str]:
-    return [s.memory.add(o, i) for o, i in zip(offsets(s, op), s.index(layout, register), strict=True)]
+def _indices(
+    s: GpuState, op: TileAccess, layout: Layout, register: int, base: Sequence[str] = ()
+) -> list[str]:
+    """The array indices of the element in a register. `base`: the coordinates of register 0, by default the
+    thread's."""
+    steps = layout.register_offsets(register)
+    coordinates = [s.memory.add(b, str(k)) for b, k in zip(base or s.base(layout), steps, strict=True)]
+    return [s.memory.add(o, i) for o, i in zip(offsets(s, op), coordinates, strict=True)]
 
 
 def _in_array(s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor) -> Callable[[int], str]:
@@ -282,9 +288,9 @@ def _first_registers(layout: Layout, width: int) -> Iterator[int]:
 
 
 def _pointers(
-    s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor, width: int
+    s: GpuState, op: TileAccess, layout: Layout, array: ArrayDescriptor, width: int, base: Sequence[str] = ()
 ) -> dict[int, str]:
-    """The address of each access, by the access's first register.
+    """The address of each access, by the access's first register. `base`: as for `_indices`.
 
     Addresses in one of the last `MAX_ROW_ADDRESSES` rows are the row's first address plus a constant, which is part of
     the instruction. The first address of a row is the first address of the previous row plus a number of strides, which
@@ -296,7 +302,7 @@ def _pointers(
         offsets = layout.register_offsets(r)
         row = offsets[:-1] if array.contiguous else offsets
         if not rows:
-            pointers[r] = array_pointer(s, array, _indices(s, op, layout, r))
+            pointers[r] = array_pointer(s, array, _indices(s, op, layout, r, base))
         else:
             before, pointer = rows.get(row) or next(reversed(rows.values()))
             for d, (a, b) in enumerate(zip(before, offsets, strict=True)):
@@ -327,9 +333,17 @@ def _unmasked_load(s: GpuState, op: TileLoad, width: int) -> list[str]:
             return vector_load(s, pointer, int32, width // packs)
         return vector_load(s, pointer, scalar, width)
 
-    values: list[str] = []
-    pointers = _pointers(s, op, layout, array, elements)
-    for holds, registers in _by_condition(s, layout, pointers):
+    registers_of_accesses = [*_first_registers(layout, elements)]
+    groups = _by_condition(s, layout, registers_of_accesses)
+    if len(groups) == 1 and groups[0][0] != "true" and s.threads == WARP:
+        # Threads without elements read those of the first thread, so that no branch hides the loads from ptxas.
+        ((holds, _),) = groups
+        base = [s.code.emit(f"select i1 {holds}, i64 {b}, i64 0") for b in s.base(layout)]
+        pointers = _pointers(s, op, layout, array, elements, base)
+        elements_of_thread = [x for pointer in pointers.values() for x in loaded(pointer)]
+        return or_fill(s, holds, types * len(pointers), elements_of_thread, fill * len(pointers))
+    values, pointers = list[str](), _pointers(s, op, layout, array, elements)
+    for holds, registers in groups:
         pointers_of_group = [pointers[r] for r in registers]
         values += run_conditionally(
             s, holds, types * len(registers),
