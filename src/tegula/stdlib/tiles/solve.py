@@ -145,14 +145,15 @@ def in_part_of_warp(a, z):
     eliminated = tg.tile_empty(shape=(n, n), dtype=type(zero), storage="shared")
     tg.tile_assign(eliminated, tg.tile_transpose(a), (0, 0))
     for k in tg._rolled(n - 1):
-        factor, right = tg.where(step > k, eliminated[k, :], zero), z[order[k], :]
+        # Unsigned numbers of rows, which do not count from the end.
+        factor, right = tg.where(step > k, eliminated[k, :], zero), z[tg.uint32(order[k]), :]
         z = z - tg.tile_reshape(factor, (n, 1)) * tg.tile_reshape(right, (1, -1))
     scales = tg._tile_scale_of_pivot(pivots)
     inverses = one / (pivots * scales)
     z = z * tg.tile_reshape(scales, (n, 1))
     for substituted in tg._rolled(n):
         k = n - 1 - substituted
-        p = order[k]
+        p = tg.uint32(order[k])
         row = z[p, :] * inverses[p]
         above = tg.tile_reshape(eliminated[k, :] * scales, (n, 1)) * tg.tile_reshape(row, (1, -1))
         z = tg.where(tg.tile_reshape(step < k, (n, 1)), z - above, z)
