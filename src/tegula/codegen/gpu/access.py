@@ -268,14 +268,14 @@ def _is_full_and_aligned(s: GpuState, op: TileLoad | TileStore, array: ArrayDesc
 
 def _starts_aligned(s: GpuState, op: TileLoad | TileStore, size: int) -> bool:
     """Whether the address of a tile's first element is a multiple of `size` bytes because of the properties of the
-    array, and because its place in a row is a constant multiple."""
+    array, and, in accesses without a test of bounds, because its place in a row is a constant multiple."""
     array = array_root(op.array)
     access = s.kernel.access[s.kernel.params.index(array)] if array in s.kernel.params else None
     if access is None or not access.contiguous or access.align % size:
         return False
     element, starts = element_bytes(s.arrays[array].dtype), starts_in_rows(op.array)
-    if element % size == 0:
-        return True
+    if element % size == 0 or needs_bounds(s, op):
+        return element % size == 0
     return starts is not None and all(
         isinstance(v.owner, ConstantLike) and v.owner.value * element % size == 0
         for v in (*starts, op.offset[-1])
