@@ -11,6 +11,10 @@ MAX_UNVISITED = 400_000
 """The number of objects that were created in pauses after which all objects are visited once."""
 
 
+MAX_FROZEN_AT_START = 1000
+"""More objects than Python freezes itself: Python 3.12 starts with 375."""
+
+
 class _Pauses:
     """The number of pauses in progress, on all threads, whether the collection was enabled before the first, the number
     of objects that were created in pauses and that no collection has visited, and whether the program has frozen
@@ -41,7 +45,7 @@ class _Pauses:
         """Move the objects of the pause to the oldest generation, which collections of young objects do not visit. Most
         of them are modules, functions and caches; the others are collected with all other garbage. Objects that the
         program has frozen stay frozen, and those of pauses stay young then."""
-        self.has_frozen_objects = self.has_frozen_objects or gc.get_freeze_count() > 0
+        self.has_frozen_objects = self.has_frozen_objects or gc.get_freeze_count() > MAX_FROZEN_AT_START
         if self.has_frozen_objects:
             return
         self.unvisited += gc.get_count()[0]
