@@ -181,7 +181,8 @@ def table(b: OpBuilder, data: Operand, dtype: Operand = None) -> Operand:
     if dtype is None:
         return data
     scalar = element_type(dtype)
-    require(isinstance(scalar, DType), f"the elements of a table must be scalars, got {scalar}")
+    if not isinstance(scalar, DType):
+        raise TypeRule(f"the elements of a table must be scalars, got {scalar}")
     key = id(data), scalar
     if key not in b.tables:
         try:
