@@ -260,15 +260,17 @@ def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
     assert (cubin.registers, cubin.spill_bytes) == (108, 0)
 
 
-@pytest.mark.parametrize(("max_threads", "expected"), [("32, 4", 40), ("128", 32)])
-def test_separate_blocks_with_enough_warps_are_assembled_once(
-    max_threads: str, expected: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("max_threads", "registers", "expected"), [("32, 4", 80, 80), ("128", 80, 56), ("128", 64, 64)]
+)
+def test_kernels_with_enough_warps_are_assembled_once(
+    max_threads: str, registers: int, expected: int, tmp_path: Path
 ) -> None:
-    """12 CTAs of 4 warps are resident with 40 registers a thread, 16 with 32."""
+    """24 warps are resident with 80 registers a thread, which are enough if warps run separate blocks, 32 with 64."""
     ptxas = program(
         tmp_path,
-        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers=40\n'
-        'grep -Eq "maxnreg|minnctapersm" "$3" && registers=32\n'
+        f'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers={registers}\n'
+        'grep -Eq "maxnreg|minnctapersm" "$3" && registers=56\n'
         'echo "Used $registers registers" >&2',
     )
     cubin = compile_for_occupancy(f".maxntid {max_threads}\n", "sm_90a", 128, configured=ptxas)
