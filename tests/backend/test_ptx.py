@@ -261,20 +261,24 @@ def test_ctas_smaller_than_the_maximum_limit_registers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_threads", "registers", "expected"), [("32, 4", 80, 80), ("128", 80, 56), ("128", 64, 64)]
+    ("entry", "registers", "expected"),
+    [
+        *((".maxntid 32, 4\n", 80, 80), (".maxntid 128\n", 80, 56), (".maxntid 128\n", 40, 56)),
+        *((".maxntid 128\n{\n\tbar.sync 0;\n}", 80, 56), (".maxntid 128\n{\n\tbar.sync 0;\n}", 40, 40)),
+    ],
 )
 def test_kernels_with_enough_warps_are_assembled_once(
-    max_threads: str, registers: int, expected: int, tmp_path: Path
+    entry: str, registers: int, expected: int, tmp_path: Path
 ) -> None:
-    """24 warps are resident with 80 registers a thread, which are enough if warps run separate blocks, 32 with 64."""
+    """24 warps are resident with 80 registers a thread, enough if warps run separate blocks; 48 with 40, enough if the
+    warps of a block synchronise."""
     ptxas = program(
         tmp_path,
         f'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers={registers}\n'
         'grep -Eq "maxnreg|minnctapersm" "$3" && registers=56\n'
         'echo "Used $registers registers" >&2',
     )
-    cubin = compile_for_occupancy(f".maxntid {max_threads}\n", "sm_90a", 128, configured=ptxas)
-    assert cubin.registers == expected
+    assert compile_for_occupancy(entry, "sm_90a", 128, configured=ptxas).registers == expected
 
 
 @pytest.mark.parametrize(("max_threads", "expected"), [("32, 2", (176, 0)), ("64", (168, 16))])

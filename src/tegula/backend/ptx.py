@@ -42,9 +42,9 @@ SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
 MIN_GAIN = 1.25
 """The minimum factor by which the number of resident CTAs grows with fewer registers."""
-ENOUGH_WARPS, ENOUGH_WARPS_OF_BLOCKS = 24, 32
+ENOUGH_WARPS, ENOUGH_SYNCHRONISED_WARPS = 24, 32
 """The numbers of resident warps with which a kernel is not assembled for more: one whose warps run separate blocks,
-because it gains about 1 %, and one whose warps run a block together, because transforms gain nothing."""
+because it gains about 1 %, and one whose warps synchronise, because transforms gain nothing."""
 LIKELY_FRACTION, POSSIBLE_FRACTION = 0.8, 0.7
 """The minimum parts of the registers that ptxas chooses without a limit: below `LIKELY_FRACTION` more than one further
 CTA is not tried, and none for kernels whose warps run separate blocks; below `POSSIBLE_FRACTION` none is, because all
@@ -59,6 +59,7 @@ registers of such a kernel that do not hold tiles."""
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _MAX_THREADS = re.compile(r"^\.maxntid ([\d, ]+)\n", re.M)
+_BARRIER = re.compile(r"^\t(?:bar|barrier)\.(?:cta\.)?sync", re.M)
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 # ptxas messages about slow or incorrect kernels.
 _COMPLAINT = re.compile(
@@ -144,7 +145,10 @@ def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_bl
     spill; `resident` if no number is, or if these CTAs have enough warps. `registers`: the registers of a thread with
     `resident` CTAs."""
     has_separate_warps = _holds_blocks_of_one_warp(ptx)
-    if resident * _warps(threads) >= (ENOUGH_WARPS if has_separate_warps else ENOUGH_WARPS_OF_BLOCKS):
+    resident_warps = resident * _warps(threads)
+    if resident_warps >= ENOUGH_WARPS and has_separate_warps:
+        return resident
+    if resident_warps >= ENOUGH_SYNCHRONISED_WARPS and _BARRIER.search(ptx):
         return resident
     limits = {
         blocks: _registers(blocks, threads)
