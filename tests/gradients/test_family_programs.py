@@ -35,4 +35,4 @@ def outcomes(seeds: range) -> tuple[Counter[str], set[str]]:
 def test_gradients_of_family_programs_are_correct_or_refused(chunk: int) -> None:
     actual, families = outcomes(range(1000 + 5 * chunk, 1005 + 5 * chunk))
     assert actual["right"] >= 10, actual
-    assert len(families & {*SCALAR_FORMS, *OTHER_STATEMENTS}) >= 6
+    assert len(families & {*SCALAR_FORMS, *OTHER_STATEMENTS}) >= 4

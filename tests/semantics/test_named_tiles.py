@@ -47,7 +47,7 @@ def test_programs_with_shared_tiles_agree_with_python_or_are_refused() -> None:
 @pytest.mark.parametrize("first", chunks(range(0, 5000, CHUNK)))
 def test_many_programs_with_register_tiles_agree_with_python(first: int) -> None:
     actual = outcomes(range(first, first + CHUNK), 0.0)
-    assert set(actual) <= {"", *NO_REFERENCE} and actual[""] > 0.9 * CHUNK
+    assert set(actual) <= {"", *NO_REFERENCE} and actual[""] >= 0.8 * CHUNK
 
 
 @pytest.mark.machine_code
