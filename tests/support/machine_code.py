@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tegula.backend import loader
+from tegula.backend import loader, pool
 from tegula.runtime import compile
 
 NAME = "machine_code"
@@ -24,9 +24,10 @@ ran = False
 
 
 def pytest_configure() -> None:
-    """Record when code for this processor is loaded and run. The thread pool imports `load` under its own name, so its
-    code is not recorded."""
+    """Record when code for this processor is loaded and run. The thread pool has imported `load` under its own name, so
+    that its code is not recorded."""
     original_load, original_launch = loader.load, compile.Compiled.launch
+    assert pool.load is original_load
 
     def load(data: bytes) -> loader.LoadedObject:
         global ran
