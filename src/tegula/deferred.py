@@ -13,11 +13,12 @@ import builtins
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from threading import Lock
+from threading import RLock
 from typing import Any
 
-_block = Lock()
-"""Held in a block, so that one thread at a time replaces the function that `import` statements call."""
+_block = RLock()
+"""Held in a block, so that one thread at a time replaces the function that `import` statements call. A finaliser that
+Python runs in a block may have blocks of its own."""
 
 
 class DeferredFunction:
