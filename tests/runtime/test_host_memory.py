@@ -75,6 +75,31 @@ def test_the_oldest_blocks_are_unmapped_beyond_the_maximum() -> None:
     assert [address(x) for x in taken] == starts[2:] and blocks.bytes == 0
 
 
+def test_the_pages_of_all_but_the_blocks_freed_last_are_offered_to_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offered: list[int] = []
+    monkeypatch.setattr(
+        host_memory.Mapping,
+        "advise",
+        lambda mapping, advice: offered.append(mapping.address) if advice == "MADV_FREE" else None,
+    )
+    blocks = KeptBlocks(1 << 30, 5 * HUGE_PAGE)
+    arrays = [blocks.allocate(n * HUGE_PAGE) for n in (1, 2, 3, 6)]
+    starts = [address(x) for x in arrays]
+    for _ in range(20):
+        del arrays[0]
+        arrays.insert(0, blocks.allocate(HUGE_PAGE))
+        assert address(arrays[0]) == starts[0]
+    assert not offered and blocks.warm_bytes == 0
+    while len(arrays) > 1:
+        del arrays[0]
+    assert offered == starts[:1] and blocks.warm_bytes == 5 * HUGE_PAGE
+    del arrays[0]
+    assert offered == starts and blocks.warm_bytes == 0
+    assert address(blocks.allocate(6 * HUGE_PAGE)) == starts[3] and blocks.bytes == 6 * HUGE_PAGE
+
+
 def test_blocks_larger_than_the_maximum_are_not_kept() -> None:
     blocks = KeptBlocks(HUGE_PAGE)
     blocks.allocate(2 * HUGE_PAGE)
