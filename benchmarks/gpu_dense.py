@@ -24,7 +24,7 @@ SIZES = (8, 16, 32, 64)
 NEIGHBOURS = (7, 12, 17, 24, 31, 33, 48)
 LENGTHS = {64: 1.0, 256: 1.0, 1024: 1.0, 4096: 1.0, 8192: 1.0, 1000: 0.95, 1155: 0.95, 1009: 0.8}
 """The lengths of transforms, with the minimum ratio to cuFFT's speed."""
-NEIGHBOUR_LENGTHS = (60, 128, 240, 512, 960, 2048, 3000)
+NEIGHBOUR_LENGTHS = (60, 67, 101, 128, 240, 509, 512, 521, 960, 2048, 3000, 4001)
 NUMBERS = 1 << 26
 """The number of complex numbers of a batch of transforms: 65536 rows of 1024."""
 ROWS_OF_KEYS = (128, 256, 512, 1024, 2048, 4096)
