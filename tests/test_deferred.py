@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from importlib import import_module
@@ -100,3 +102,29 @@ def test_deferred_names_exist_and_are_used_as_functions(file: str) -> None:
 def test_uses_that_need_the_object_itself_are_reported() -> None:
     text = "isinstance(x, A)\nA.y\nx is A\nclass C(A): pass\nA(1)\ntable = {1: A}\nf(A)"
     assert other_uses(ast.parse(text), {"A"}) == ["A, line 1", "A, line 2", "A, line 3", "A, line 4"]
+
+
+def test_forks_wait_for_blocks_of_other_threads() -> None:
+    program = (
+        "import os, signal, threading\n"
+        "from tegula import deferred\n"
+        "from tegula.backend import tools\n"
+        "held, release = threading.Event(), threading.Event()\n"
+        "def hold(lock):\n"
+        "    with lock:\n"
+        "        held.set()\n"
+        "        release.wait(1)\n"
+        "for lock in (deferred._block, tools._computing):\n"
+        "    held.clear()\n"
+        "    release.clear()\n"
+        "    threading.Thread(target=hold, args=(lock,)).start()\n"
+        "    held.wait()\n"
+        "    threading.Timer(0.1, release.set).start()\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        signal.alarm(10)\n"
+        "        os._exit(7 if lock.acquire(timeout=5) else 1)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert completed.stdout.split() == ["7", "7"], completed.stderr

@@ -10,6 +10,7 @@ imports functions, and classes that are only called: no classes of tests, and no
 from __future__ import annotations
 
 import builtins
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -18,7 +19,8 @@ from typing import Any
 
 _block = RLock()
 """Held in a block, so that one thread at a time replaces the function that `import` statements call. A finaliser that
-Python runs in a block may have blocks of its own."""
+Python runs in a block may have blocks of its own. A fork waits for the blocks of other threads."""
+os.register_at_fork(before=_block.acquire, after_in_parent=_block.release, after_in_child=_block.release)
 
 
 class DeferredFunction:

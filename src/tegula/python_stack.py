@@ -15,8 +15,8 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 WORDS = 1 << 15
-"""The length of the frame: 256 KB, which Python rounds up to a chunk of 512 KB, of which only pages with frames take
-memory."""
+"""The length of the frame: 256 KB, for which Python allocates a chunk of 512 KB. Only the chunk's pages that hold
+frames take memory."""
 
 
 def on_long_stack(function: Callable[P, R]) -> Callable[P, R]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock, Thread
+from threading import RLock, Thread
 
 ROOT = Path(__file__).parent.parent
 MEMO_PREFIX = ".sources-"
@@ -18,7 +18,11 @@ MEMO_PREFIX = ".sources-"
 STABLE_NS = 2 * 10**9
 
 _digests: dict[Path, bytes] = {}
-_computing = Lock()
+_computing = RLock()
+"""Held while a digest is computed. A fork waits for that, so that no process begins with a lock of another thread."""
+os.register_at_fork(
+    before=_computing.acquire, after_in_parent=_computing.release, after_in_child=_computing.release
+)
 _wanted: list[Path] = []
 
 

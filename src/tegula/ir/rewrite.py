@@ -93,15 +93,15 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
     return copy
 
 
-# Dead code --------------------------------------------------------------------------------------------------
-
-
 def clone_ops(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     """A region with clones of the ops of a body, and the mapping from original to cloned values."""
     region, copies = Region(), dict[Value, Value]()
     for op in ops:
         region.append(clone_op(op, copies))
     return region, copies
+
+
+# Dead code --------------------------------------------------------------------------------------------------
 
 
 def is_observable(op: Op) -> bool:
