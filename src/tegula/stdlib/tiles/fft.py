@@ -17,14 +17,10 @@ from tegula.stdlib.tiles.roots import (
     MAX_LENGTH,
     MAX_RADIX,
     MIN_ELEMENTS,
-    butterfly_steps,
     chirp_factors,
-    has_coprime_factors,
-    input_order,
     is_smooth,
     output_position,
     padded_length,
-    roots,
     stages,
     twiddles,
 )
@@ -385,6 +381,10 @@ def _tile_stage(
     outer, inner = tg.static(split_butterflies(rows, m, s, vector))
     row_length = tg.static(r * s + padding(r, m, s))
     result = tg.tile_empty(shape=(rows * m, row_length), dtype=type(x[0, 0]), storage="shared")
+
+    def write(row, p, q, k, z):
+        result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+
     for outer_index in range(outer):
         for first in range(0, inner, tg.group_present()):
             butterfly = first + lane
@@ -399,13 +399,7 @@ def _tile_stage(
                 for k in tg.unrolled(r):
                     z = x[row * (r * m) + p + k * m, q]
                     re[k], im[k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
-                re, im = tg._tile_butterfly(re, im, r)
-                for k in tg.unrolled(r):
-                    position = tg.table(tg.static(output_position(r)))[k]
-                    z = tg.vector(re[position], im[position])
-                    if tg.static(m > 1) and k > 0:
-                        z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
-                    result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+                tg._tile_write_butterfly(re, im, 0, r, 1, m, row, p, q, False, write)
     return result[:, : r * s]
 
 
@@ -466,17 +460,15 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
         result = tg.tile_empty(
             shape=(tg.static(size // (r * s)), row_length), dtype=type(x[0, 0]), storage="shared"
         )
+
+        def write(row, p, q, k, z):
+            result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+
         for i in tg.unrolled(count):
             butterfly = lane + i * threads
             if butterfly < total:
                 row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
-                u, v = tg._tile_butterfly_of(re, im, i, r, count)
-                for k in tg.unrolled(r):
-                    position = tg.table(tg.static(output_position(r)))[k]
-                    z = tg.vector(u[position], v[position])
-                    if tg.static(m > 1):
-                        z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
-                    result[row * m + p, k * s + q] = tg._tile_swap_parts(z) if tg.static(swap_output) else z
+                tg._tile_write_butterfly(re, im, i, r, count, m, row, p, q, True, write)
         return result[:, : r * s]
 
 
@@ -671,82 +663,9 @@ def _tile_exchange(x, r, m, s, following, size):
 
 
 @part
-def _tile_butterfly_of(re, im, i, r, count):
-    """The transform of the r elements i, i + count, i + 2 * count, ..."""
-    u, v = tg.vector(re[0], length=r), tg.vector(im[0], length=r)
-    for k in tg.unrolled(r):
-        at = k * count + i
-        u[k], v[k] = re[at], im[at]
-    return tg._tile_butterfly(u, v, r)
-
-
-@part
 def _tile_complex(re, im):
     """The complex number of a real and an imaginary part."""
     return tg.vector(re, im)
-
-
-@part
-def _tile_butterfly(x, y, r):
-    """The transform of r real and r imaginary parts; the results are in the order of `output_position`."""
-    zero = type(x[0])(0.0)
-    if tg.static(has_coprime_factors(r)):
-        given_x, given_y = tg.vector(x, length=r), tg.vector(y, length=r)
-        for k in tg.unrolled(r):
-            index = tg.table(tg.static(input_order(r)))[k]
-            x[k], y[k] = given_x[index], given_y[index]
-    for f, positions, powers in tg.static(butterfly_steps(r)):
-        for step in tg.unrolled(tg.static(len(positions))):
-            for t in tg.unrolled(tg.static(r // f)):
-                u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
-                for k in tg.unrolled(f):
-                    position = tg.table(positions)[step, t, k]
-                    u[k], v[k] = x[position], y[position]
-                u, v = tg._tile_small_dft(u, v, f)
-                for k in tg.unrolled(f):
-                    position, power = tg.table(positions)[step, t, k], tg.table(powers)[step, t, k]
-                    a, b = u[k], v[k]
-                    if tg.static(powers.any()) and power > 0:
-                        parts = tg.static(roots(r, np.arange(r)))
-                        c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
-                        a, b = a * c - b * d, a * d + b * c
-                    x[position], y[position] = a, b
-    return x, y
-
-
-@part
-def _tile_small_dft(x, y, f):
-    """The transform of 2, 4 or an odd number of real and imaginary parts, by its definition."""
-    if tg.static(f == 2):
-        return tg.vector(x[0] + x[1], x[0] - x[1]), tg.vector(y[0] + y[1], y[0] - y[1])
-    elif tg.static(f == 4):
-        a, b, c, d = x[0] + x[2], x[0] - x[2], x[1] + x[3], x[1] - x[3]
-        e, g, h, i = y[0] + y[2], y[0] - y[2], y[1] + y[3], y[1] - y[3]
-        return tg.vector(a + c, b + i, a - c, b - i), tg.vector(e + h, g - d, e - h, g + d)
-    else:
-        zero = type(x[0])(0.0)
-        parts = tg.static(roots(f, np.arange(f)))
-        half = tg.static((f - 1) // 2)
-        sums_x, sums_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
-        differences_x, differences_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
-        u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
-        u[0], v[0] = x[0], y[0]
-        for j in tg.unrolled(half):
-            a, b, c, d = x[j + 1], x[f - 1 - j], y[j + 1], y[f - 1 - j]
-            sums_x[j], sums_y[j], differences_x[j], differences_y[j] = a + b, c + d, a - b, c - d
-            u[0], v[0] = u[0] + sums_x[j], v[0] + sums_y[j]
-        for k in tg.unrolled(1, half + 1):
-            even_x, odd_x, even_y, odd_y = x[0], zero, y[0], zero
-            for j in tg.unrolled(half):
-                power = k * (j + 1) % f
-                c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
-                even_x += sums_x[j] * c
-                even_y += sums_y[j] * c
-                odd_x += differences_x[j] * d
-                odd_y += differences_y[j] * d
-            u[k], v[k] = even_x - odd_y, even_y + odd_x
-            u[f - k], v[f - k] = even_x + odd_y, even_y - odd_x
-        return u, v
 
 
 @tile_fft.reference

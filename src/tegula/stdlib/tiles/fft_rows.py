@@ -8,7 +8,7 @@ from __future__ import annotations
 from tegula.declaration import part
 from tegula.stdlib.registry import tg
 from tegula.stdlib.tiles.fft import padding
-from tegula.stdlib.tiles.roots import output_position, stages_of, twiddles
+from tegula.stdlib.tiles.roots import stages_of
 
 
 @part
@@ -50,16 +50,14 @@ def _tile_exchanged_butterflies(re, im, r, m, s, following):
     results = tg.tile_empty(
         shape=(m, tg.static(r * s + padding(r, m, s))), dtype=tg.vector(2, type(zero)), storage="shared"
     )
+
+    def write(row, p, q, k, z):
+        results[p, k * s + q] = z
+
     for i in tg.unrolled(count):
         butterfly = lane + i * threads
         if butterfly < total:
-            u, v = tg._tile_butterfly_of(re, im, i, r, count)
-            for k in tg.unrolled(r):
-                position = tg.table(tg.static(output_position(r)))[k]
-                z = tg._tile_twiddled(
-                    tg.vector(u[position], v[position]), tg.static(twiddles(r, m)), k, butterfly // s
-                )
-                results[butterfly // s, k * s + butterfly % s] = z
+            tg._tile_write_butterfly(re, im, i, r, count, m, 0, butterfly // s, butterfly % s, True, write)
     length = tg.static(following * next_count)
     next_re, next_im = tg.vector(zero, length=length), tg.vector(zero, length=length)
     for i in tg.unrolled(next_count):
@@ -77,11 +75,12 @@ def _tile_store_butterflies(out, re, im, r, stride, inverse, scale):
     """Write the results of a thread's butterflies of the last stage, which are `stride` apart, to a row of an array."""
     lane, threads = tg.group_lane(), tg.group_size()
     count = tg.static(-(-stride // threads))
+
+    def write(row, p, q, k, z):
+        z = tg._tile_swap_parts(z) if inverse else z
+        out[q + k * stride] = z * scale if tg.static(scale != 1.0) else z
+
     for i in tg.unrolled(count):
         butterfly = lane + i * threads
         if butterfly < stride:
-            u, v = tg._tile_butterfly_of(re, im, i, r, count)
-            for k in tg.unrolled(r):
-                position = tg.table(tg.static(output_position(r)))[k]
-                z = tg.vector(v[position], u[position]) if inverse else tg.vector(u[position], v[position])
-                out[butterfly + k * stride] = z * scale if tg.static(scale != 1.0) else z
+            tg._tile_write_butterfly(re, im, i, r, count, 1, 0, 0, butterfly, True, write)

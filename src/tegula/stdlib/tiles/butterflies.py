@@ -1,0 +1,105 @@
+"""Butterflies: discrete Fourier transforms of the few complex numbers that a thread holds in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tegula.declaration import part
+from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.roots import (
+    butterfly_steps,
+    has_coprime_factors,
+    input_order,
+    output_position,
+    roots,
+    twiddles,
+)
+
+
+@part
+def _tile_write_butterfly(re, im, i, r, count, m, row, p, q, multiplies_powers, write):
+    """Transform the r elements i, i + count, i + 2 * count, ..., of butterfly (p, q) of a row of a stage, and call
+    write(row, p, q, k, z) for each result k. z is the result times its twiddle factor, which is 1 if m is 1, else power
+    k of root p. `multiplies_powers`: whether some powers are products of two others."""
+    u, v = tg._tile_butterfly_of(re, im, i, r, count)
+    for k in tg.unrolled(r):
+        position = tg.table(tg.static(output_position(r)))[k]
+        z = tg.vector(u[position], v[position])
+        if tg.static(m > 1 and multiplies_powers):
+            z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
+        elif tg.static(m > 1) and k > 0:
+            z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+        write(row, p, q, k, z)
+
+
+@part
+def _tile_butterfly_of(re, im, i, r, count):
+    """The transform of the r elements i, i + count, i + 2 * count, ..."""
+    u, v = tg.vector(re[0], length=r), tg.vector(im[0], length=r)
+    for k in tg.unrolled(r):
+        at = k * count + i
+        u[k], v[k] = re[at], im[at]
+    return tg._tile_butterfly(u, v, r)
+
+
+@part
+def _tile_butterfly(x, y, r):
+    """The transform of r real and r imaginary parts; the results are in the order of `output_position`."""
+    zero = type(x[0])(0.0)
+    if tg.static(has_coprime_factors(r)):
+        given_x, given_y = tg.vector(x, length=r), tg.vector(y, length=r)
+        for k in tg.unrolled(r):
+            index = tg.table(tg.static(input_order(r)))[k]
+            x[k], y[k] = given_x[index], given_y[index]
+    for f, positions, powers in tg.static(butterfly_steps(r)):
+        for step in tg.unrolled(tg.static(len(positions))):
+            for t in tg.unrolled(tg.static(r // f)):
+                u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
+                for k in tg.unrolled(f):
+                    position = tg.table(positions)[step, t, k]
+                    u[k], v[k] = x[position], y[position]
+                u, v = tg._tile_small_dft(u, v, f)
+                for k in tg.unrolled(f):
+                    position, power = tg.table(positions)[step, t, k], tg.table(powers)[step, t, k]
+                    a, b = u[k], v[k]
+                    if tg.static(powers.any()) and power > 0:
+                        parts = tg.static(roots(r, np.arange(r)))
+                        c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
+                        a, b = a * c - b * d, a * d + b * c
+                    x[position], y[position] = a, b
+    return x, y
+
+
+@part
+def _tile_small_dft(x, y, f):
+    """The transform of 2, 4 or an odd number of real and imaginary parts, by its definition."""
+    if tg.static(f == 2):
+        return tg.vector(x[0] + x[1], x[0] - x[1]), tg.vector(y[0] + y[1], y[0] - y[1])
+    elif tg.static(f == 4):
+        a, b, c, d = x[0] + x[2], x[0] - x[2], x[1] + x[3], x[1] - x[3]
+        e, g, h, i = y[0] + y[2], y[0] - y[2], y[1] + y[3], y[1] - y[3]
+        return tg.vector(a + c, b + i, a - c, b - i), tg.vector(e + h, g - d, e - h, g + d)
+    else:
+        zero = type(x[0])(0.0)
+        parts = tg.static(roots(f, np.arange(f)))
+        half = tg.static((f - 1) // 2)
+        sums_x, sums_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
+        differences_x, differences_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
+        u, v = tg.vector(zero, length=f), tg.vector(zero, length=f)
+        u[0], v[0] = x[0], y[0]
+        for j in tg.unrolled(half):
+            a, b, c, d = x[j + 1], x[f - 1 - j], y[j + 1], y[f - 1 - j]
+            sums_x[j], sums_y[j], differences_x[j], differences_y[j] = a + b, c + d, a - b, c - d
+            u[0], v[0] = u[0] + sums_x[j], v[0] + sums_y[j]
+        for k in tg.unrolled(1, half + 1):
+            even_x, odd_x, even_y, odd_y = x[0], zero, y[0], zero
+            for j in tg.unrolled(half):
+                power = k * (j + 1) % f
+                c, d = tg.table(parts[0], type(zero))[power], tg.table(parts[1], type(zero))[power]
+                even_x += sums_x[j] * c
+                even_y += sums_y[j] * c
+                odd_x += differences_x[j] * d
+                odd_y += differences_y[j] * d
+            u[k], v[k] = even_x - odd_y, even_y + odd_x
+            u[f - k], v[f - k] = even_x + odd_y, even_y - odd_x
+        return u, v
