@@ -148,3 +148,31 @@ def test_the_defaults_of_a_dataclass_follow_its_other_fields():
     wrong: type = dataclass(type("Wrong", (), {"__annotations__": {"x": "int", "y": "int"}, "x": 1}))
     with pytest.raises(TypeError, match="a field without a default follows one with a default: x, y"):
         wrong(1, 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 40])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_classes_of_any_number_of_fields_take_their_fields_in_order(count: int, frozen: bool):
+    names = [f"x{k}" for k in range(count)]
+    body: dict[str, object] = {"__annotations__": dict.fromkeys(names, "int")}
+    own: type = dataclass(frozen=frozen)(type("Many", (), body))
+    standard: type = dataclasses.dataclass(frozen=frozen)(type("Many", (), body))
+    values = range(100, 100 + count)
+    assert vars(own(*values)) == vars(own(**dict(zip(names, values, strict=True)))) == vars(standard(*values))
+    assert list(inspect.signature(own).parameters) == names
+    with pytest.raises(
+        TypeError, match=rf"takes {count + 1} positional arguments? but {count + 2} were given"
+    ):
+        own(*values, 0)
+
+
+def test_fields_are_set_in_the_way_of_their_class():
+    @dataclass
+    class Doubled:
+        x: int
+        more: list[int] = field(default_factory=list)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            object.__setattr__(self, name, value * 2)  # type: ignore[operator]
+
+    assert (Doubled(2).x, Doubled(2, [1]).more, Doubled(2).more) == (4, [1, 1], [])

@@ -2,12 +2,12 @@
 
 Importing the compiler makes about 200 of these classes. With the standard library's decorator, which generates and
 compiles six functions for each class, this took a tenth of the time of a first launch. This decorator generates only
-`__init__`, on its first use, because most programs use a part of the classes, and compiles it once for all classes with
-as many fields. The classes work with `dataclasses.replace` and `fields`; `replace` of this module is faster."""
+`__init__`, on its first use, because most programs use a part of the classes, from code that is compiled once for all
+classes. The classes work with `dataclasses.replace` and `fields`; `replace` of this module is faster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError, field
 from functools import cache
 from operator import attrgetter
@@ -105,43 +105,75 @@ class _InitOnUse:
 
 
 def _init(known: dict[str, Field[Any]], frozen: bool, then: bool) -> Any:
-    """The `__init__` of a class: a copy of an example with the names and the defaults of the fields, which takes a
-    tenth of the time of a compilation."""
-    fields = [f for f in known.values() if f.init or f.default_factory is not MISSING]
-    kinds = tuple((f.init, f.default_factory is not MISSING) for f in fields)
-    code, names = _example(kinds, frozen, then), {f"_{k}": f.name for k, f in enumerate(fields)}
-
-    def renamed(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(names.get(x, x) for x in parts)
-
-    code = code.replace(
-        co_varnames=renamed(code.co_varnames),
-        co_names=renamed(code.co_names),
-        co_consts=renamed(code.co_consts),
-    )
-    scope = {f"_make{k}": f.default_factory for k, f in enumerate(fields)}
-    scope |= {"_missing": MISSING, "_set": object.__setattr__}
-    required = [f.default is MISSING and f.default_factory is MISSING for f in fields if f.init]
-    if required != sorted(required, reverse=True):
+    """The `__init__` of a class: the code of one example with the names of the fields, because compiling a function
+    for each class took a fortieth of the time of a first launch."""
+    names = tuple(f.name for f in known.values() if f.init)
+    count = len(names)
+    is_default = [f.default is not MISSING or _is_made(f) for f in known.values() if f.init]
+    if is_default != sorted(is_default):
         raise TypeError(f"a field without a default follows one with a default: {', '.join(known)}")
-    defaults = tuple(f.default for f in fields if f.init)[sum(required) :]
-    return FunctionType(code, scope, "__init__", defaults)
+    example = _example(max(count, MANY_FIELDS))
+    renamed = dict(zip(_numbers(count), names, strict=True))
+    code = example.replace(
+        co_argcount=count + 1,
+        co_varnames=("self", *names, *example.co_varnames[count + 1 :]),
+        co_consts=tuple(renamed.get(x, x) for x in example.co_consts),
+    )
+    defaults = tuple(f.default for f in known.values() if f.init)[count - sum(is_default) :]
+    assign = object.__setattr__ if frozen else setattr
+    scope = {"_set": assign, "_count": count}
+    init = FunctionType(code, scope, "__init__", defaults)
+    is_complete = not then and not any(map(_is_made, known.values()))
+    return init if is_complete else _completed(init, known, then, assign)
+
+
+MANY_FIELDS = 16
+"""The number of fields up to which all classes share an example."""
+
+
+def _numbers(count: int) -> list[str]:
+    """The names of the fields of an example."""
+    return [f"_{k}" for k in range(count)]
 
 
 @cache
-def _example(kinds: tuple[tuple[bool, bool], ...], frozen: bool, then: bool) -> CodeType:
-    """The code of the `__init__` of a class with numbers as names of fields. `kinds`: for each field whether it is a
-    parameter, and whether a function makes its default."""
-    lines: list[str] = []
-    for k, (is_parameter, is_made) in enumerate(kinds):
-        default = f"_make{k}() if _{k} is _missing else _{k}" if is_parameter else f"_make{k}()"
-        value = default if is_made else f"_{k}"
-        lines.append(f"_set(self, '_{k}', {value})" if frozen else f"self._{k} = {value}")
-    lines.append("self.__post_init__()" if then else "pass")
-    parameters = [f"_{k}" for k, (is_parameter, _) in enumerate(kinds) if is_parameter]
+def _example(count: int) -> CodeType:
+    """The code of the `__init__` of a class with at most `count` fields, which sets the first `_count` of them. A class
+    with fewer parameters has the same code."""
+    lines = [
+        f"if _count == {k}: return\n _set(self, '{name}', {name})" for k, name in enumerate(_numbers(count))
+    ]
     scope: dict[str, Any] = {}
-    exec(f"def __init__(self, {', '.join(parameters)}):\n " + "\n ".join(lines), scope)
+    exec(f"def __init__({', '.join(('self', *_numbers(count)))}):\n " + "\n ".join((*lines, "pass")), scope)
     return scope["__init__"].__code__
+
+
+def _completed(init: Any, known: Mapping[str, Field[Any]], then: bool, assign: Callable[..., None]) -> Any:
+    """An `__init__` that passes defaults that functions make, sets the fields that are no parameters, and calls
+    `__post_init__`."""
+    parameters = [f for f in known.values() if f.init]
+    makes: dict[str, Any] = {f.name: f.default_factory for f in known.values() if _is_made(f)}
+    passed = [(k, f.name, makes[f.name]) for k, f in enumerate(parameters) if f.name in makes]
+    others = {name: make for name, make in makes.items() if not known[name].init}
+
+    def __init__(self: Any, *args: Any, **options: Any) -> None:
+        count = len(args)
+        for position, name, make in passed:
+            if position >= count and name not in options:
+                options[name] = make()
+        init(self, *args, **options)
+        for name, make in others.items():
+            assign(self, name, make())
+        if then:
+            self.__post_init__()
+
+    __init__.__wrapped__ = init  # the signature that `inspect` shows
+    return __init__
+
+
+def _is_made(f: Field[Any]) -> bool:
+    """Whether a function makes the default of a field."""
+    return f.default_factory is not MISSING
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -3,7 +3,6 @@ code."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import struct
@@ -14,6 +13,10 @@ from typing import Any
 
 from tegula.backend.tools import MEMO_PREFIX, llvmlite_version, sources_digest, want_digest
 from tegula.dataclass import dataclass
+from tegula.deferred import deferred_imports
+
+with deferred_imports():
+    from hashlib import sha256
 
 # The format version of an entry, which changes with the layout below.
 MAGIC = b"TGLC0002"
@@ -53,7 +56,7 @@ class Cache:
     def key(self, parts: Iterable[str]) -> str:
         """The name of an entry: a digest of `parts`, all inputs of code generation, and of the tools that compile the
         code."""
-        digest = hashlib.sha256(sources_digest(self.path) + llvmlite_version())
+        digest = sha256(sources_digest(self.path) + llvmlite_version())
         for part in parts:
             data = part.encode()
             digest.update(struct.pack("<Q", len(data)) + data)
@@ -142,7 +145,7 @@ class Cache:
 def _encode(entry: Entry, name: str) -> bytes:
     key, text = name.encode(), json.dumps(entry.metadata).encode()
     body = key + text + entry.code
-    checksum = hashlib.sha256(body).digest()
+    checksum = sha256(body).digest()
     return HEADER.pack(MAGIC, checksum, len(key), len(text), len(entry.code)) + body
 
 
@@ -151,7 +154,7 @@ def _decode(data: bytes, name: str) -> Entry | None:
         return None
     magic, checksum, key_size, text_size, code_size = HEADER.unpack_from(data)
     body = data[HEADER.size :]
-    is_complete = len(body) == key_size + text_size + code_size and hashlib.sha256(body).digest() == checksum
+    is_complete = len(body) == key_size + text_size + code_size and sha256(body).digest() == checksum
     if magic != MAGIC or not is_complete or body[:key_size] != name.encode():
         return None
     code_start = key_size + text_size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +9,11 @@ from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import RLock, Thread
+
+from tegula.deferred import deferred_imports
+
+with deferred_imports():
+    from hashlib import sha256
 
 ROOT = Path(__file__).parent.parent
 MEMO_PREFIX = ".sources-"
@@ -55,7 +59,7 @@ def start_wanted_digest() -> None:
 def _stored_digest(memos: Path, root: Path) -> bytes:
     files = sorted(_files(str(root)))
     lines = [f"{path} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_dev} {s.st_ino}" for path, s in files]
-    memo = memos / (MEMO_PREFIX + hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    memo = memos / (MEMO_PREFIX + sha256("\n".join(lines).encode()).hexdigest())
     try:
         data = memo.read_bytes()
     except OSError:
@@ -70,7 +74,7 @@ def _stored_digest(memos: Path, root: Path) -> bytes:
 
 def _memo_checksum(memo: Path, digest: bytes) -> bytes:
     """A checksum of a memo's contents and name, so that a memo under another name is invalid."""
-    return hashlib.sha256(memo.name.encode() + digest).digest()
+    return sha256(memo.name.encode() + digest).digest()
 
 
 def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -84,7 +88,7 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _digest_of_contents(root: Path, files: list[tuple[str, int]]) -> bytes:
     """The digest of files. `files`: their paths and sizes."""
-    digest = hashlib.sha256()
+    digest = sha256()
     start = len(str(root)) + 1
     for path, size in files:
         data = _contents(path, size)

@@ -6,7 +6,6 @@ program order and attributes are sorted, so that equal kernels have equal text. 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -16,6 +15,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from tegula.dataclass import field_names
+from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir.kernel import AccessClass, Kernel, LaunchClass
 from tegula.ir.values import REGISTRY, Op, Region, Value
@@ -37,6 +37,9 @@ from tegula.types import (
     quaternion,
     transformation,
 )
+
+with deferred_imports():
+    from hashlib import sha256
 
 INDENT = "  "
 MAX_REPEATED = 64
@@ -161,7 +164,7 @@ class _Printer:
 
     def long_tuple(self, value: tuple[Any, ...]) -> str:
         if self.has_digests and set(map(type, value)) == {float}:
-            digest = hashlib.sha256(struct.pack(f"<{len(value)}d", *value)).hexdigest()
+            digest = sha256(struct.pack(f"<{len(value)}d", *value)).hexdigest()
             return f"{len(value)} floats {digest}"
         return self.tuple(value)
 
