@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from pathlib import Path
 
 from tegula.dataclass import dataclass, replace
 
@@ -209,6 +208,7 @@ def _cpu_flags() -> frozenset[str]:
 @cache
 def _cpu_facts() -> dict[str, str]:
     """The fields of the first core in /proc/cpuinfo."""
-    first = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0]
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        first = file.read().split("\n\n", 1)[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

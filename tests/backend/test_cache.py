@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,19 +31,19 @@ def test_a_stored_cache_entry_is_found(store):
     assert store.get("a") == ENTRY
     store.put("a", Entry({}, b""))
     assert store.get("a") == Entry({}, b"")
-    assert [p.name for p in store.path.iterdir()] == ["a"]
+    assert [p.name for p in Path(store.path).iterdir()] == ["a"]
 
 
 def test_only_the_user_may_read_the_cache_directory(store):
     store.put("a", ENTRY)
-    assert store.path.stat().st_mode & 0o777 == 0o700
+    assert Path(store.path).stat().st_mode & 0o777 == 0o700
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(cut=st.integers(0, 5000))
 def test_a_truncated_cache_entry_is_a_miss(store, cut):
     store.put("a", ENTRY)
-    path = store.path / "a"
+    path = Path(store.path) / "a"
     data = path.read_bytes()
     path.write_bytes(data[: cut % len(data)])
     assert store.get("a") is None
@@ -54,7 +55,7 @@ def test_a_truncated_cache_entry_is_a_miss(store, cut):
 @given(position=st.integers(0, 10_000), bit=st.integers(0, 7))
 def test_a_changed_bit_of_a_cache_entry_is_a_miss(store, position, bit):
     store.put("a", ENTRY)
-    path = store.path / "a"
+    path = Path(store.path) / "a"
     data = bytearray(path.read_bytes())
     data[position % len(data)] ^= 1 << bit
     path.write_bytes(data)
@@ -70,10 +71,10 @@ def test_a_cache_entry_under_another_name_is_a_miss(store, names, seed):
     """If cache files are copied over each other, a name gives its own entry or none."""
     for k, name in enumerate(names):
         store.put(name, Entry({"k": k}, bytes([k])))
-    contents = {name: (store.path / name).read_bytes() for name in names}
+    contents = {name: (Path(store.path) / name).read_bytes() for name in names}
     for name in names:
         source = seed.choice(names)
-        (store.path / name).write_bytes(contents[source])
+        (Path(store.path) / name).write_bytes(contents[source])
         actual = store.get(name)
         assert actual is None if source != name else actual.metadata["k"] == names.index(name)
 
@@ -88,7 +89,7 @@ def test_kernels_with_exchanged_cache_entries_are_compiled_again(tmp_path, monke
         exec(text, names)
         kernels[number] = tg.kernel(source=text)(names["k"])
         tg.launch(kernels[number], 1, outputs=[tg.zeros(1)])
-        entries.append({*Cache(tmp_path / "exchanged").entries()})
+        entries.append({*map(Path, Cache(tmp_path / "exchanged").entries())})
     (second,) = entries[1] - entries[0]
     for first in entries[0]:
         contents = second.read_bytes()
@@ -103,14 +104,14 @@ def test_kernels_with_exchanged_cache_entries_are_compiled_again(tmp_path, monke
 
 
 def test_the_cache_ignores_foreign_files_in_its_directory(store):
-    store.path.mkdir(parents=True)
-    (store.path / "folder").mkdir()
-    (store.path / "text").write_text("x" * (HEADER.size + 10))
-    (store.path / "empty").write_bytes(b"")
+    Path(store.path).mkdir(parents=True)
+    (Path(store.path) / "folder").mkdir()
+    (Path(store.path) / "text").write_text("x" * (HEADER.size + 10))
+    (Path(store.path) / "empty").write_bytes(b"")
     assert [store.get(n) for n in ("folder", "text", "empty")] == [None] * 3
     store.put("folder", ENTRY)
     assert store.get("folder") is None
-    assert not [p for p in store.path.iterdir() if p.name.startswith(".new-")]
+    assert not [p for p in Path(store.path).iterdir() if p.name.startswith(".new-")]
 
 
 def test_a_cache_directory_that_cannot_be_created_stores_nothing(tmp_path):
@@ -129,11 +130,10 @@ def test_readers_never_see_a_partial_cache_entry(store):
     """One process writes entries of different sizes under one name while another reads the name."""
     store.put("a", Entry({"n": 0}, b""))
     text = f"""
-from pathlib import Path
 import tegula as tg
 from tegula.backend import tools
 from tegula.backend.cache import Cache, Entry
-store = Cache(Path({str(store.path)!r}))
+store = Cache({store.path!r})
 for n in range(400):
     store.put("a", Entry({{"n": n}}, bytes([n % 256]) * (n * 997 % 50_000)))
 """
@@ -146,7 +146,7 @@ for n in range(400):
         assert entry.code == bytes([n % 256]) * (n * 997 % 50_000)
         reads += 1
     assert reads > 10 and [w.returncode for w in writers] == [0, 0]
-    assert [p.name for p in store.path.iterdir()] == ["a"]
+    assert [p.name for p in Path(store.path).iterdir()] == ["a"]
 
 
 def test_threads_may_write_one_cache_entry_at_once(store):
@@ -156,24 +156,24 @@ def test_threads_may_write_one_cache_entry_at_once(store):
     for t in threads:
         t.join()
     assert store.get("a") == ENTRY
-    assert [p.name for p in store.path.iterdir()] == ["a"]
+    assert [p.name for p in Path(store.path).iterdir()] == ["a"]
 
 
 def test_trimming_the_cache_removes_the_least_recently_used_entries(store):
     now = time.time()
     for k in range(6):
         store.put(f"entry{k}", ENTRY)
-        os.utime(store.path / f"entry{k}", (now, now - 10_000 * (10 - k)))
+        os.utime(Path(store.path) / f"entry{k}", (now, now - 10_000 * (10 - k)))
     assert store.get("entry0") == ENTRY
-    size = (store.path / "entry0").stat().st_size
+    size = (Path(store.path) / "entry0").stat().st_size
     store.trim(3 * size)
-    assert sorted(p.name for p in store.entries()) == ["entry0", "entry4", "entry5"]
+    assert sorted(os.path.basename(p) for p in store.entries()) == ["entry0", "entry4", "entry5"]
     assert store.size() == 3 * size
 
 
 def test_trimming_the_cache_removes_unfinished_files(store):
     store.put("a", ENTRY)
-    old, young = store.path / ".new-1-old", store.path / ".new-1-young"
+    old, young = Path(store.path) / ".new-1-old", Path(store.path) / ".new-1-young"
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (0, 0))
@@ -197,13 +197,13 @@ def test_cache_keys_depend_on_the_boundaries_of_their_parts(store):
 
 
 def test_the_cache_directory_follows_the_environment(monkeypatch, tmp_path):
-    assert directory("/somewhere") == type(tmp_path)("/somewhere")
+    assert directory("/somewhere") == "/somewhere"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert directory() == tmp_path / "tegula"
+    assert directory() == str(tmp_path / "tegula")
     monkeypatch.setenv("HOME", str(tmp_path))
     for value in ("", "relative"):
         monkeypatch.setenv("XDG_CACHE_HOME", value)
-        assert directory() == tmp_path / ".cache" / "tegula"
+        assert directory() == str(tmp_path / ".cache" / "tegula")
 
 
 def test_a_launch_from_a_full_cache_loads_no_llvm(tmp_path):
@@ -233,8 +233,7 @@ def tree(path):
 
 def digests(tmp_path, root):
     """The digests of two processes, one without a memo and one with the memo of the first."""
-    memos = tmp_path / "memos"
-    return [tools._stored_digest(memos, root), tools._stored_digest(memos, root)]
+    return [tools._stored_digest(str(tmp_path / "memos"), str(root)) for _ in range(2)]
 
 
 def test_the_digest_of_sources_depends_on_their_contents_alone(tmp_path, monkeypatch):
@@ -266,7 +265,7 @@ def test_the_digest_of_sources_changes_with_contents_of_equal_size_and_time(tmp_
 
 def test_recently_changed_sources_have_no_digest_memo(tmp_path):
     root = tree(tmp_path / "one")
-    tools._stored_digest(tmp_path / "memos", root)
+    tools._stored_digest(str(tmp_path / "memos"), str(root))
     assert not (tmp_path / "memos").exists()
 
 
@@ -277,7 +276,7 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
     (memo,) = (tmp_path / "memos").iterdir()
     second_tree = tree(tmp_path / "other")
     (second_tree / "more.py").write_text("x = 1")
-    tools._stored_digest(tmp_path / "others", second_tree)
+    tools._stored_digest(str(tmp_path / "others"), str(second_tree))
     (other_memo,) = (tmp_path / "others").iterdir()
     for damaged in (b"", b"x" * 64, memo.read_bytes()[:40], other_memo.read_bytes()):
         memo.write_bytes(damaged)
@@ -286,12 +285,12 @@ def test_a_damaged_digest_memo_is_rebuilt(tmp_path, monkeypatch):
 
 def test_digest_memos_are_not_cache_entries(store, tmp_path, monkeypatch):
     monkeypatch.setattr(tools, "STABLE_NS", 0)
-    tools._stored_digest(store.path, tree(tmp_path / "one"))
+    tools._stored_digest(store.path, str(tree(tmp_path / "one")))
     assert (store.entries(), store.size()) == ([], 0)
     store.trim()
-    assert len(list(store.path.iterdir())) == 1
+    assert len(list(Path(store.path).iterdir())) == 1
     assert store.clear() == 0
-    assert list(store.path.iterdir()) == []
+    assert list(Path(store.path).iterdir()) == []
 
 
 def test_the_pools_code_is_cached_in_the_configured_folder(tmp_path):

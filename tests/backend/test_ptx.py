@@ -386,7 +386,7 @@ def test_a_ptxas_that_is_too_old_is_skipped(tmp_path: Path, monkeypatch: pytest.
     )
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'new'}{os.pathsep}{os.environ['PATH']}")
-    assert [p.parent.name for p in candidates()[:2]] == ["bin", "new"]
+    assert [Path(p).parent.name for p in candidates()[:2]] == ["bin", "new"]
     cubin = compile_cubin("text", "sm_90a")
     assert (cubin.code, cubin.registers, cubin.shared_bytes) == (b"code", 7, 16)
     assert new in identity()
@@ -400,8 +400,8 @@ def test_the_identity_of_a_ptxas_changes_with_its_program(tmp_path: Path) -> Non
 
 
 def test_the_version_of_a_ptxas_is_read_from_its_output(tmp_path: Path) -> None:
-    assert version(Path(program(tmp_path, "echo Cuda compilation tools, release 13.0, V13.0.88"))) == "13.0"
-    assert version(Path(program(tmp_path, "exit 3"))) == "unknown"
+    assert version(program(tmp_path, "echo Cuda compilation tools, release 13.0, V13.0.88")) == "13.0"
+    assert version(program(tmp_path, "exit 3")) == "unknown"
 
 
 def test_cubins_are_printed_as_sass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

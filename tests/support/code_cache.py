@@ -50,9 +50,9 @@ class StoredCode:
         path = self._path(self.compiler, repr(get_cuda_target(arch)), ir_text)
         return (self._cached(path) or self._store(path, _ptx(ir_text, arch).encode())).decode()
 
-    def assemble(self, program: Path, text: str, arch: str) -> tuple[int, str, bytes]:
+    def assemble(self, program: str, text: str, arch: str) -> tuple[int, str, bytes]:
         """Run ptxas, with the cache. Returns the exit status, the output and the cubin."""
-        stamp = ptx._program_identity(program) if program.exists() else str(program)
+        stamp = ptx._program_identity(program) if os.path.exists(program) else program
         path = self._path(stamp, arch, text)
         data = self._cached(path)
         if not data:

@@ -8,10 +8,18 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from contextlib import suppress
+from os import PathLike, fspath
 from typing import Any
 
-from tegula.backend.tools import MEMO_PREFIX, llvmlite_version, sources_digest, want_digest
+from tegula.backend.tools import (
+    MEMO_PREFIX,
+    llvmlite_version,
+    remove,
+    sources_digest,
+    want_digest,
+    write_atomically,
+)
 from tegula.dataclass import dataclass
 from tegula.deferred import deferred_imports
 
@@ -35,13 +43,15 @@ class Entry:
     code: bytes
 
 
-def directory(configured: str | None = None) -> Path:
+def directory(configured: str | None = None) -> str:
     """The directory of the entries: the configured one, or one in the user's cache directory (XDG, which ignores
     relative paths)."""
     if configured:
-        return Path(configured)
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path(os.path.expanduser("~")) / ".cache") / "tegula"
+        return configured
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "tegula")
 
 
 class Cache:
@@ -50,8 +60,8 @@ class Cache:
     A damaged or renamed entry is treated as missing. If the directory cannot be read or written, every look-up is a
     miss."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = fspath(path)
 
     def key(self, parts: Iterable[str]) -> str:
         """The name of an entry: a digest of `parts`, all inputs of code generation, and of the tools that compile the
@@ -76,9 +86,10 @@ class Cache:
 
     def get(self, name: str) -> Entry | None:
         """The entry of this name, or None if the entry is missing or damaged."""
-        path = self.path / name
+        path = os.path.join(self.path, name)
         try:
-            data = path.read_bytes()
+            with open(path, "rb") as file:
+                data = file.read()
         except OSError:
             return None
         entry = _decode(data, name)
@@ -91,54 +102,52 @@ class Cache:
 
         TypeError if the metadata is not JSON."""
         data = _encode(entry, name)
-        temporary = self.path / f".new-{os.getpid()}-{os.urandom(8).hex()}"
-        try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_bytes(data)
-            os.replace(temporary, self.path / name)
-        except OSError:
-            _remove(temporary)
-            return
+        is_written = write_atomically(os.path.join(self.path, name), data)
         # Reading the whole directory is slow: one pseudo-random put in 256 trims the cache.
-        if name.startswith("00") or len(data) > MAX_BYTES >> 8:
+        if is_written and (name.startswith("00") or len(data) > MAX_BYTES >> 8):
             self.trim()
 
     def trim(self, limit: int = MAX_BYTES) -> None:
         """Remove unfinished files, and the least recently used entries until the other entries have at most `limit`
         bytes."""
         now = time.time()
-        files: list[tuple[float, int, Path]] = []
-        for path in self.path.glob("*"):
+        files: list[tuple[float, int, str]] = []
+        for name, path in self._files():
             try:
-                status = path.stat()
+                status = os.stat(path)
             except OSError:
                 continue
-            if not path.name.startswith("."):
+            if not name.startswith("."):
                 files.append((status.st_mtime, status.st_size, path))
-            elif now - status.st_mtime > (
-                DIGEST_AGE if path.name.startswith(MEMO_PREFIX) else UNFINISHED_AGE
-            ):
-                _remove(path)
+            elif now - status.st_mtime > (DIGEST_AGE if name.startswith(MEMO_PREFIX) else UNFINISHED_AGE):
+                remove(path)
         total = sum(size for _, size, _ in files)
         for _, size, path in sorted(files):
             if total <= limit:
                 return
-            _remove(path)
+            remove(path)
             total -= size
 
-    def entries(self) -> list[Path]:
-        """The files of the cache, without files that are being written."""
-        return [p for p in self.path.glob("*") if p.is_file() and not p.name.startswith(".")]
+    def _files(self) -> list[tuple[str, str]]:
+        """The names and the paths of all files of the directory."""
+        try:
+            return [(name, os.path.join(self.path, name)) for name in os.listdir(self.path)]
+        except OSError:
+            return []
+
+    def entries(self) -> list[str]:
+        """The paths of the entries, without files that are being written."""
+        return [path for name, path in self._files() if os.path.isfile(path) and not name.startswith(".")]
 
     def size(self) -> int:
         """The size of all entries in bytes."""
-        return sum(p.stat().st_size for p in self.entries())
+        return sum(os.path.getsize(path) for path in self.entries())
 
     def clear(self) -> int:
         """Remove all entries and all other files of the cache. Returns the number of entries removed."""
         entries = self.entries()
-        for path in [*entries, *self.path.glob(MEMO_PREFIX + "*")]:
-            _remove(path)
+        for path in [*entries, *(path for name, path in self._files() if name.startswith(MEMO_PREFIX))]:
+            remove(path)
         return len(entries)
 
 
@@ -170,19 +179,9 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 cache."""
 
 
-def _record_use(path: Path) -> None:
+def _record_use(path: str) -> None:
     """Record a use of an entry for `trim`: set the file's times to the current time, because most file systems do not
     record reads."""
-    try:
-        if time.time() - path.stat().st_mtime > USE_INTERVAL:
+    with suppress(OSError):
+        if time.time() - os.path.getmtime(path) > USE_INTERVAL:
             os.utime(path)
-    except OSError:
-        return
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, unless another process has removed it, or the directory is read-only."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        return

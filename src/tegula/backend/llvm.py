@@ -9,17 +9,19 @@ from functools import cache
 from threading import RLock
 from typing import Any
 
-import llvmlite.binding as llvm
-from llvmlite.binding.newpassmanagers import NewPassManager
-
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
+from tegula.backend.package_files import package_files
 from tegula.backend.switch import NAMES as SWITCHES
 from tegula.backend.switch import switch_text
 from tegula.backend.tools import start_wanted_digest
 from tegula.codegen.attributes import FEW_PASSES
 from tegula.errors import InternalError
 from tegula.target import CpuTarget, CudaTarget, get_cuda_target
+
+with package_files():
+    import llvmlite.binding as llvm
+    from llvmlite.binding.newpassmanagers import NewPassManager
 
 # The number of memory accesses of a loop above which LLVM skips scalar promotion (LICM), which takes quadratic time: a
 # third of the compile time of a matmul of small tiles. Value numbering finds the same redundancies afterwards. LLVM's

@@ -8,27 +8,26 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 from math import prod
-from pathlib import Path
-from shutil import which
 
 from tegula.dataclass import dataclass
 from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 
 with deferred_imports():
+    from tempfile import TemporaryDirectory
+
     from tegula.backend.pressure import Pressure, register_pressure
 
 TIMEOUT = 600
 """The time limit of a run of ptxas in seconds."""
-STDIN = "/dev/stdin"
-"""The path of a process's standard input."""
+STDIN, OPENED = "/dev/stdin", "/dev/fd/"
+"""The path of a process's standard input, and the start of the paths of its open files."""
 
 REGISTERS, THREADS, MAX_BLOCKS = 65536, 2048, 32
 """The registers, the threads and the maximum number of CTAs of an SM."""
@@ -276,55 +275,63 @@ def started(arch: str, has_lines: bool, configured: str | None = None) -> Iterat
     if not programs or not os.path.exists(STDIN):
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
-        process = _Started(programs[0], arch, has_lines, Path(folder, "kernel.cubin"))
-        token = _started.set(process)
-        try:
-            yield
-        finally:
-            _started.reset(token)
-            process.end()
+    process = _Started(programs[0], arch, has_lines)
+    token = _started.set(process)
+    try:
+        yield
+    finally:
+        _started.reset(token)
+        process.end()
 
 
 class _Started:
-    """A process of ptxas that waits for the PTX on its standard input."""
+    """A process of ptxas that waits for the PTX on its standard input, and writes to a file in memory."""
 
-    def __init__(self, program: Path, arch: str, has_lines: bool, output: Path) -> None:
-        self.arguments, self.output = (program, arch, has_lines), output
-        self.process = _start(_command(program, arch, has_lines, STDIN, output), subprocess.PIPE)
+    def __init__(self, program: str, arch: str, has_lines: bool) -> None:
+        self.arguments = program, arch, has_lines
+        self.output = os.memfd_create("kernel.cubin")
+        try:
+            command = _command(program, arch, has_lines, STDIN, f"{OPENED}{self.output}")
+            self.process = _start(command, subprocess.PIPE, (self.output,))
+        except BaseException:
+            os.close(self.output)
+            raise
 
     def end(self) -> None:
         """End the process if no run has used it."""
         if self.process.returncode is None:
             self.process.kill()
             self.process.communicate()
+        os.close(self.output)
 
 
-def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
+def _run(program: str, ptx: str, arch: str) -> tuple[int, str, bytes]:
     arguments = program, arch, has_lines(ptx)
     waiting = _started.get()
     if waiting is not None and waiting.process.returncode is None and waiting.arguments == arguments:
-        return _finished(waiting.process, waiting.output, ptx)
-    with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
-        source, output = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
-        return _finished(_start(_command(*arguments, str(source), output), None), output, None)
+        return _finished(waiting.process, f"{OPENED}{waiting.output}", ptx)
+    with TemporaryDirectory(prefix="tegula-ptx-") as folder:
+        source, output = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
+        with open(source, "w") as file:
+            file.write(ptx)
+        return _finished(_start(_command(*arguments, source, output), None), output, None)
 
 
-def _command(program: Path, arch: str, has_lines: bool, source: str, output: Path) -> list[str]:
+def _command(program: str, arch: str, has_lines: bool, source: str, output: str) -> list[str]:
     lines = ["--generate-line-info"] if has_lines else []
-    return [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(output), source]
+    return [program, "-v", f"--gpu-name={arch}", *lines, "-o", output, source]
 
 
-def _start(command: list[str], stdin: int | None) -> subprocess.Popen[str]:
+def _start(command: list[str], stdin: int | None, files: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+    """Start a process that has these open files too."""
     pipe = subprocess.PIPE
     try:
-        return subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(command, stdin=stdin, stdout=pipe, stderr=pipe, text=True, pass_fds=files)
     except OSError as error:
         raise InternalError(f"ptxas cannot be started: {error}") from error
 
 
-def _finished(process: subprocess.Popen[str], output: Path, source: str | None) -> tuple[int, str, bytes]:
+def _finished(process: subprocess.Popen[str], output: str, source: str | None) -> tuple[int, str, bytes]:
     """The exit status, the log and the code of a process that reads `source` from its standard input, if given."""
     try:
         printed, log = process.communicate(source, TIMEOUT)
@@ -334,7 +341,12 @@ def _finished(process: subprocess.Popen[str], output: Path, source: str | None) 
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         raise InternalError(f"ptxas did not finish within {TIMEOUT} seconds") from error
-    return process.returncode, log + printed, output.read_bytes() if process.returncode == 0 else b""
+    return process.returncode, log + printed, _contents(output) if process.returncode == 0 else b""
+
+
+def _contents(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _read(code: bytes, log: str) -> Cubin:
@@ -347,7 +359,7 @@ def _read(code: bytes, log: str) -> Cubin:
 # Finding the programs ------------------------------------------------------------------------------------------------
 
 
-def candidates(configured: str | None = None) -> list[Path]:
+def candidates(configured: str | None = None) -> list[str]:
     """The paths of usable ptxas programs in order of preference: the configured one, or the programs in CUDA_HOME,
     CUDA_PATH, PATH, /usr/local/cuda, the packages of the extra "offline", and Triton. FileNotFoundError if the
     configured path does not exist."""
@@ -356,7 +368,7 @@ def candidates(configured: str | None = None) -> list[Path]:
     if configured:
         if not os.access(configured, os.X_OK):
             raise FileNotFoundError(f"tg.config.ptxas is {configured}, which does not exist")
-        return [Path(configured)]
+        return [configured]
     return list(
         _assembler_paths("ptxas", *(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH")))
     )
@@ -367,36 +379,43 @@ def identity(configured: str | None = None) -> str:
     return " ".join(_program_identity(program) for program in candidates(configured)) or "driver"
 
 
-def _program_identity(program: Path) -> str:
-    status = program.stat()
+def _program_identity(program: str) -> str:
+    status = os.stat(program)
     return f"{program}:{status.st_size}:{status.st_mtime_ns}"
 
 
 @cache
-def _assembler_paths(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, ...]:
+def _assembler_paths(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[str, ...]:
     """The paths of the program `name` in all folders, each file once. The environment variables are arguments, so that
     the cached result depends on them."""
-    folders = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
-    on_path = which(name, path=path) if path else None
-    folders += [Path(on_path).parent] if on_path else []
-    folders += [Path("/usr/local/cuda/bin"), *_package_folders("nvidia", "cu*/bin", "cuda_nvcc/bin")]
-    folders += _package_folders("triton", "backends/nvidia/bin")
-    paths = dict.fromkeys((folder / name).resolve() for folder in folders)
-    return tuple(p for p in paths if p.is_file() and os.access(p, os.X_OK))
+    folders = [os.path.join(base, "bin") for base in (cuda_home, cuda_path) if base]
+    on_path = [folder for folder in path.split(os.pathsep) if _is_program(folder, name)] if path else []
+    folders += [*on_path[:1], "/usr/local/cuda/bin"]
+    for root in _package_folders("nvidia"):
+        toolkits = sorted((part for part in os.listdir(root) if part.startswith("cu")), reverse=True)
+        folders += [os.path.join(root, part, "bin") for part in toolkits]
+    folders += [os.path.join(root, "backends/nvidia/bin") for root in _package_folders("triton")]
+    programs = (os.path.join(folder, name) for folder in folders if _is_program(folder, name))
+    return tuple(dict.fromkeys(map(os.path.realpath, programs)))
 
 
-def _package_folders(package: str, *patterns: str) -> Iterator[Path]:
-    """The folders of an installed package that match the patterns. The package is not imported."""
+def _is_program(folder: str, name: str) -> bool:
+    """Whether a folder has a program of this name."""
+    path = os.path.join(folder, name)
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def _package_folders(package: str) -> list[str]:
+    """The folders of an installed package, which is not imported."""
     spec = find_spec(package)
-    for root in spec.submodule_search_locations or () if spec is not None else ():
-        for pattern in patterns:
-            yield from sorted(Path(root).glob(pattern), reverse=True)
+    folders = spec.submodule_search_locations if spec is not None else None
+    return [folder for folder in folders or () if os.path.isdir(folder)]
 
 
-def version(program: Path) -> str:
+def version(program: str) -> str:
     """The release of a ptxas, such as "13.0"; "unknown" if ptxas does not print it."""
     try:
-        completed = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=60)
+        completed = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
     version_match = re.search(r"release ([\d.]+)", completed.stdout)
@@ -414,11 +433,12 @@ def _disassemble(code: bytes) -> str:
     raise RuntimeError("printing machine code needs cuobjdump or nvdisasm: install the CUDA toolkit")
 
 
-def _disassemble_with(program: Path, options: Sequence[str], code: bytes) -> str:
-    with tempfile.TemporaryDirectory(prefix="tegula-sass-") as folder:
-        file = Path(folder, "kernel.cubin")
-        file.write_bytes(code)
-        completed = subprocess.run([str(program), *options, str(file)], capture_output=True, text=True)
+def _disassemble_with(program: str, options: Sequence[str], code: bytes) -> str:
+    with TemporaryDirectory(prefix="tegula-sass-") as folder:
+        path = os.path.join(folder, "kernel.cubin")
+        with open(path, "wb") as file:
+            file.write(code)
+        completed = subprocess.run([program, *options, path], capture_output=True, text=True)
     if completed.returncode:
         raise RuntimeError(f"{program} failed: {completed.stderr.strip()}")
     return completed.stdout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache, partial
 from importlib.util import find_spec
-from pathlib import Path
 from threading import RLock, Thread
 
 from tegula.deferred import deferred_imports
@@ -15,22 +15,22 @@ from tegula.deferred import deferred_imports
 with deferred_imports():
     from hashlib import sha256
 
-ROOT = Path(__file__).parent.parent
+ROOT = os.path.dirname(os.path.dirname(__file__))
 MEMO_PREFIX = ".sources-"
 # A file that is modified twice within a tick of the file system's clock keeps its times, so that digests of files
 # modified more recently than this, in nanoseconds, are not stored.
 STABLE_NS = 2 * 10**9
 
-_digests: dict[Path, bytes] = {}
+_digests: dict[str, bytes] = {}
 _computing = RLock()
 """Held while a digest is computed. A fork waits for that, so that no process begins with a lock of another thread."""
 os.register_at_fork(
     before=_computing.acquire, after_in_parent=_computing.release, after_in_child=_computing.release
 )
-_wanted: list[Path] = []
+_wanted: list[str] = []
 
 
-def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
+def sources_digest(memos: str, root: str = ROOT) -> bytes:
     """A digest of the contents of Tegula's files, computed once per process.
 
     `memos`: a directory that stores the digest by the files' sizes, modification times and inodes, so that most
@@ -42,7 +42,7 @@ def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
         return digest
 
 
-def want_digest(memos: Path) -> None:
+def want_digest(memos: str) -> None:
     """Note that the digest is needed after the next run of LLVM."""
     _wanted.append(memos)
 
@@ -56,25 +56,25 @@ def start_wanted_digest() -> None:
         Thread(target=sources_digest, args=(memos,), daemon=True).start()
 
 
-def _stored_digest(memos: Path, root: Path) -> bytes:
-    files = sorted(_files(str(root)))
+def _stored_digest(memos: str, root: str) -> bytes:
+    files = sorted(_files(root))
     lines = [f"{path} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_dev} {s.st_ino}" for path, s in files]
-    memo = memos / (MEMO_PREFIX + sha256("\n".join(lines).encode()).hexdigest())
+    memo = os.path.join(memos, MEMO_PREFIX + sha256("\n".join(lines).encode()).hexdigest())
     try:
-        data = memo.read_bytes()
+        data = _contents(memo, 64)
     except OSError:
         data = b""
     if len(data) == 64 and _memo_checksum(memo, data[:32]) == data[32:]:
         return data[:32]
     digest = _digest_of_contents(root, [(path, s.st_size) for path, s in files])
     if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - STABLE_NS:
-        _write(memo, digest + _memo_checksum(memo, digest))
+        write_atomically(memo, digest + _memo_checksum(memo, digest))
     return digest
 
 
-def _memo_checksum(memo: Path, digest: bytes) -> bytes:
+def _memo_checksum(memo: str, digest: bytes) -> bytes:
     """A checksum of a memo's contents and name, so that a memo under another name is invalid."""
-    return sha256(memo.name.encode() + digest).digest()
+    return sha256(os.path.basename(memo).encode() + digest).digest()
 
 
 def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -86,10 +86,10 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _files(entry.path)
 
 
-def _digest_of_contents(root: Path, files: list[tuple[str, int]]) -> bytes:
+def _digest_of_contents(root: str, files: list[tuple[str, int]]) -> bytes:
     """The digest of files. `files`: their paths and sizes."""
     digest = sha256()
-    start = len(str(root)) + 1
+    start = len(root) + 1
     for path, size in files:
         data = _contents(path, size)
         digest.update(f"{path[start:]} {len(data)}\n".encode() + data)
@@ -109,15 +109,26 @@ def _contents(path: str, size: int) -> bytes:
         os.close(descriptor)
 
 
-def _write(memo: Path, data: bytes) -> None:
-    """Write a memo atomically, unless the directory is read-only."""
-    temporary = memo.with_name(f".new-{os.getpid()}-{os.urandom(8).hex()}")
+def write_atomically(path: str, data: bytes) -> bool:
+    """Write a file whose readers see all of its contents or none, and create its directory, which only the user may
+    read. Returns False if the directory is read-only."""
+    directory = os.path.dirname(path)
+    temporary = os.path.join(directory, f".new-{os.getpid()}-{os.urandom(8).hex()}")
     try:
-        memo.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary.write_bytes(data)
-        os.replace(temporary, memo)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
     except OSError:
-        return
+        remove(temporary)
+        return False
+    return True
+
+
+def remove(path: str) -> None:
+    """Remove a file, unless another process has removed it, or the directory is read-only."""
+    with suppress(OSError):
+        os.unlink(path)
 
 
 @cache
@@ -126,9 +137,10 @@ def llvmlite_version() -> bytes:
     spec = find_spec("llvmlite")
     if spec is None or spec.origin is None:
         return b"none"
-    version = Path(spec.origin).parent / "_version.py"
-    if version.exists():
-        return version.read_bytes()
+    version = os.path.join(os.path.dirname(spec.origin), "_version.py")
+    if os.path.exists(version):
+        with open(version, "rb") as file:
+            return file.read()
     from importlib.metadata import version as installed
 
     return installed("llvmlite").encode()

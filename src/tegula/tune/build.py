@@ -62,7 +62,7 @@ def job(kernel: Kernel, device: Device) -> Job:
     else:
         target = config.cpu_target
         keys = cpu_key_parts(kernel, get_target(target), debug)
-    entry, directory = ("", "") if store is None else (store.key(keys), str(store.path))
+    entry, directory = ("", "") if store is None else (store.key(keys), store.path)
     text = print_kernel(kernel, locations=True)
     return Job(text, entry, directory, target, device.is_cuda, debug, config.ptxas, config.line_info)
 
