@@ -22,6 +22,7 @@ import tegula as tg
 from support.cuda_launches import Tensor, add, arrays, checked, run_add
 from support.recorded_launches import RecordingDriver
 from tegula.backend import launcher
+from tegula.backend.launch_modes import DESCRIBE, TILED
 from tegula.errors import RunError
 from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
@@ -94,7 +95,7 @@ def test_native_launches_of_blocks_pass_the_same_bytes(driver: RecordingDriver) 
             tg.launch_tiled(kernel, dims, [a, b, c], block_dim=25)
 
         repeat_launch(launch)
-        assert is_native(kernel, dims, 25, [a, b, c], [], launcher.TILED) is True
+        assert is_native(kernel, dims, 25, [a, b, c], [], TILED) is True
         launch_from_python(kernel, launch)
         assert driver.recorded_launches[-1][1:] == driver.recorded_launches[-2][1:]
 
@@ -126,7 +127,7 @@ def kernel_with_tensor_maps(
 
 def check_tensor_map_launch(driver: RecordingDriver, kernel: Any, arguments: list[Any]) -> None:
     """Check that machine code passes the same tensor maps as Python."""
-    assert is_native(kernel, 1, None, arguments, (), launcher.TILED) is True
+    assert is_native(kernel, 1, None, arguments, (), TILED) is True
     launch_from_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
     assert driver.recorded_launches[-1][1:] == driver.recorded_launches[-2][1:]
     assert driver.recorded_launches[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
@@ -148,10 +149,10 @@ def test_native_launches_encode_tensor_maps_with_the_arguments(driver: Recording
         second_array[:0],
         second_array[1:].transpose(),
     ):
-        assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
+        assert is_native(kernel, 1, None, [x, b, *rest], (), TILED) is not True
     driver.status = INVALID_VALUE
     launch_count = len(driver.recorded_launches)
-    assert is_native(kernel, 1, None, [b, a, *rest], (), launcher.TILED) is False
+    assert is_native(kernel, 1, None, [b, a, *rest], (), TILED) is False
     assert len(driver.recorded_launches) == launch_count
     tg.launch_tiled(kernel, 1, [b, a, *rest])
     assert len(driver.recorded_launches) == launch_count + 1
@@ -175,7 +176,7 @@ def test_launches_of_new_arrays_are_left_to_python_without_map_replacement(drive
     kernel, inputs = kernel_with_tensor_maps(driver, 4, cached=3)
     for arguments in inputs[:3]:
         check_tensor_map_launch(driver, kernel, arguments)
-    assert is_native(kernel, 1, None, inputs[3], (), launcher.TILED) is False
+    assert is_native(kernel, 1, None, inputs[3], (), TILED) is False
     kernel.unload()
 
 
@@ -513,7 +514,7 @@ def packing() -> tuple[tg.array, Any]:
     function = machine_code.function(table)
     out = tg.array(np.zeros(1, np.float32), copy=False)
     out.header = out._header()
-    key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE, None)
+    key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), DESCRIBE, None)
     device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0, 0])
     recent_kernels: list[str] = []
     objects = recent_kernels.append, "numbers"

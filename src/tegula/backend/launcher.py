@@ -15,11 +15,10 @@ of an object's type. Sizes and offsets are in bytes."""
 
 from __future__ import annotations
 
+from tegula.backend.launch_modes import DESCRIBE, TILED
 from tegula.backend.launcher_arguments import ARGUMENTS, BASICS
 
 WORD = 8
-TILED, DESCRIBE = 1, 2
-"""Bits of `mode`: whether the launch dimensions count blocks, and whether only the key is returned."""
 
 # The globals: process-wide addresses, which Python code writes.
 FUNCTIONS = {
@@ -757,13 +756,15 @@ def launcher_text() -> str:
         **{f"F.{name}": at for name, at in FRAME.items()},
         **{f"E.{name}": at for name, at in ENTRY.items()},
         **{f"D.{name}": at for name, at in DEVICE.items()},
+        "TILED": TILED,
+        "DESCRIBE": DESCRIBE,
         "ARGUMENT_BYTES": ARGUMENT_WORDS * WORD,
         "HASH_SHIFT": 64 - SLOT_BITS,
         "LAST_SLOT": (1 << SLOT_BITS) - 1,
     }
     constants = (
         *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MAX_WORDS", "MAX_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
-        *("SLOT_BYTES", "PROBE_LENGTH", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
+        *("SLOT_BYTES", "PROBE_LENGTH", "MISSES_AT", "HASH", "CUDA", "LEGACY"),
         *("CONFIGURATION_BYTES", "STREAM_AT", "FIRST_ATTRIBUTE_AT", "ATTRIBUTES_AT", "ATTRIBUTE_BYTES"),
         *("KEY_AT", "KEYED_AT", "FRAME_BYTES", "MAP_ALIGNMENT", "WITH_ADDRESS", "WITH_ALIGNMENT"),
         *("ARGUMENT_WORDS", "MAX_DIMENSIONS", "ABSENT"),

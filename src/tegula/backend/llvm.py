@@ -202,12 +202,12 @@ def assembly(ir_text: str, target: CpuTarget) -> str:
 # PTX -----------------------------------------------------------------------------------------------------------------
 
 # Mathematical intrinsics without PTX, for which LLVM would abort the process.
-_WITHOUT_PTX = re.compile(
+_WITHOUT_PTX = (
     r"llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+"
     r"|(?:exp2|sin|cos|tanh)\.f64)"
 )
 # Intrinsics with approximate PTX only, which the call must allow.
-_APPROXIMATE = re.compile(r"llvm\.(sin|cos|tanh)\.[bf]\w+")
+_APPROXIMATE = r"llvm\.(sin|cos|tanh)\.[bf]\w+"
 
 
 @cache
@@ -258,9 +258,9 @@ def _ptx_module(ir_text: str, target: CudaTarget) -> Any:
 
 def _check_intrinsics(called: Sequence[str], ir_text: str) -> None:
     for name in called:
-        if mathematical := _WITHOUT_PTX.fullmatch(name):
+        if mathematical := re.fullmatch(_WITHOUT_PTX, name):
             raise InternalError(f"llvm.{mathematical[1]} has no PTX")
-        if not (mathematical := _APPROXIMATE.fullmatch(name)):
+        if not (mathematical := re.fullmatch(_APPROXIMATE, name)):
             continue
         for call in re.finditer(rf"\bcall([^\n@]*)@{re.escape(name)}\([^\n]*", ir_text):
             if not {"afn", "fast"} & set(call[1].split()):

@@ -14,6 +14,7 @@ operands that are indices, and the effects on the memory of each operand.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, overload
 
 from tegula.ir.values import Access, Effect, Op, Region, Value
@@ -255,5 +256,10 @@ def _fields(cls: type) -> list[Field]:
     """The fields of a class and its bases, fields of the bases first; a name counts once."""
     fields_by_name: dict[str, Field] = {}
     for base in reversed(cls.__mro__):
-        fields_by_name |= {name: f for name, f in vars(base).items() if isinstance(f, Field)}
+        fields_by_name |= _own_fields(base)
     return list(fields_by_name.values())
+
+
+@cache
+def _own_fields(cls: type) -> dict[str, Field]:
+    return {name: f for name, f in vars(cls).items() if isinstance(f, Field)}

@@ -40,12 +40,12 @@ class FormattedText:
         return "".join(x if isinstance(x, str) and not form else format(x, form) for x, form in parts)
 
 
-FORM = re.compile(r"(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<letter>[diuoxXceEfFgG]?)")
+FORM = r"(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<letter>[diuoxXceEfFgG]?)"
 
 
 def _format(x: Value, form: str) -> tuple[str]:
     """The printf format that is equivalent to a format of Python."""
-    spec, t = FORM.fullmatch(form.removeprefix(">")), x.type
+    spec, t = re.fullmatch(FORM, form.removeprefix(">")), x.type
     letter = "" if spec is None else spec["letter"] or ("g" if "." in form else "d")
     if spec is None or not isinstance(t, DType) or t.kind not in KINDS.get(letter, ("",))[0]:
         help = "formats are a width, a precision and one of d, x, X, o, c for integers, e, f, g for floats"

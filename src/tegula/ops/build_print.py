@@ -10,7 +10,7 @@ from tegula.ops.builder import OpBuilder, Operand, describe
 from tegula.ops.debug import Breakpoint, Print
 from tegula.types import DType
 
-SPECIFIER = re.compile(r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|L|j|z|t)?(?P<letter>[a-zA-Z%])|%")
+SPECIFIER = r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|L|j|z|t)?(?P<letter>[a-zA-Z%])|%"
 KINDS = {
     **dict.fromkeys("diuoxXc", ("biu", "integer")),
     **dict.fromkeys("eEfFgG", ("f", "float")),
@@ -41,7 +41,7 @@ def printf(b: OpBuilder, fmt: Operand, *args: Operand) -> None:
     """
     if not isinstance(fmt, str):
         raise TypeRule("", "", "NotConstant", culprit=fmt, what="the format of printf")
-    specifiers = [*SPECIFIER.finditer(fmt)]
+    specifiers = [*re.finditer(SPECIFIER, fmt)]
     expected = sum(specifier["letter"] != "%" for specifier in specifiers)
     require_range(len(args) <= MAX_PRINTED, f"printf takes {MAX_PRINTED} values at most, got {len(args)}")
     message = f"the format of printf has {expected} specifiers for {len(args)} values"

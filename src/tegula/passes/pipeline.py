@@ -11,23 +11,23 @@ from tegula.ops.linear import TileMatmulWait
 from tegula.ops.roles import Roles
 from tegula.ops.scalar import NeverAbove
 from tegula.passes.contract_fma import contract_fma, keep_rounded
-from tegula.passes.count_whiles import count_whiles
-from tegula.passes.inline_calls import inline_calls
-from tegula.passes.normalise_lane_loops import normalise_lane_loops
-from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.runner import Analysis, Compilation, Observer, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.uniformity import Uniformity, analyse_lanes, check_cooperation
-from tegula.passes.unroll_late import unroll_late
 
 with deferred_imports():
     from tegula.passes.accumulate_matmuls import accumulate_matmuls
     from tegula.passes.choose_target import choose_target
     from tegula.passes.complete_matmuls import complete_matmuls
+    from tegula.passes.count_whiles import count_whiles
     from tegula.passes.delay_releases import delay_releases
+    from tegula.passes.inline_calls import inline_calls
+    from tegula.passes.normalise_lane_loops import normalise_lane_loops
+    from tegula.passes.promote_buffers import promote_buffers
     from tegula.passes.prove_bounds import prove_bounds
     from tegula.passes.release_stages import release_stages
+    from tegula.passes.unroll_late import unroll_late
 
 CHECK = (Pass(normalise_lane_loops, acts_on=(For,)), Analysis(check_cooperation))
 

@@ -11,42 +11,42 @@ from tegula.ops.control import For
 from tegula.ops.exchange import Exchange
 from tegula.ops.group import GroupMma, RegisterMma
 from tegula.ops.linear import TileMatmul
-from tegula.ops.roles import Roles
-from tegula.ops.schedule import StageOp
+from tegula.ops.roles import PipeNew, Roles
+from tegula.ops.schedule import BulkLoad, BulkPut, MbarrierNew, StageOp
 from tegula.ops.tile import TileAtomic, TileLoad, TileReduce, TileStore
 from tegula.passes.assign_layouts import assign_layouts
 from tegula.passes.convert_layouts import convert_layouts
-from tegula.passes.fetch_iterations import fetch_iterations
-from tegula.passes.form_rings import check_copies, form_rings
-from tegula.passes.group_reductions import group_reductions
 from tegula.passes.groups import count_threads
-from tegula.passes.hoist_loads import hoist_loads
 from tegula.passes.insert_barriers import insert_barriers
-from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import lower_tiles
-from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import place_shared
 from tegula.passes.reuse_shared import reuse_shared
 from tegula.passes.runner import Analysis, GpuCompilation, Observer, Pass, run
 from tegula.passes.sink_conversions import sink_conversions
-from tegula.passes.sink_reads import sink_reads
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.split_lanes import split_lanes
-from tegula.passes.stage_stores import stage_stores
 from tegula.passes.uniformity import analyse_lanes
-from tegula.passes.unroll_and_jam import unroll_and_jam
-from tegula.passes.unroll_late import unroll_late
 from tegula.target import CudaTarget
 
 with deferred_imports():
     from tegula.passes.choose_target import choose_target
     from tegula.passes.combine_blocks import combine_blocks
+    from tegula.passes.fetch_iterations import fetch_iterations
+    from tegula.passes.form_rings import check_copies, form_rings
+    from tegula.passes.group_reductions import group_reductions
+    from tegula.passes.hoist_loads import hoist_loads
+    from tegula.passes.lower_pipes import lower_pipes
     from tegula.passes.multicast_copies import multicast_copies
+    from tegula.passes.pipeline_loops import pipeline_loops
     from tegula.passes.place_waits import place_waits
     from tegula.passes.reload_operands import reload_operands
     from tegula.passes.select_matmuls import keep_operands, select_matmuls
     from tegula.passes.separate_barriers import separate_barriers
+    from tegula.passes.sink_reads import sink_reads
+    from tegula.passes.stage_stores import stage_stores
     from tegula.passes.uniform_operands import uniform_operands
+    from tegula.passes.unroll_and_jam import unroll_and_jam
+    from tegula.passes.unroll_late import unroll_late
     from tegula.passes.wait_for_register_operands import wait_for_register_operands
     from tegula.passes.wide_segments import wide_segments
 
@@ -70,7 +70,7 @@ FOR_GPU = (
     Pass(uniform_operands),
     Pass(sink_conversions),
     Pass(sink_reads, when=optimises, acts_on=(BufNew,)),
-    Pass(form_rings, acts_on=(BufNew,)),
+    Pass(form_rings, acts_on=(Roles,)),
     Analysis(count_threads),
     Pass(wide_segments, acts_on=(Exchange,)),
     Pass(keep_operands, acts_on=(TileMatmul,)),
@@ -81,9 +81,9 @@ FOR_GPU = (
     Pass(pipeline_loops, acts_on=(For,)),
     Pass(group_reductions, when=optimises, acts_on=(TileReduce,)),
     Pass(select_matmuls, acts_on=(GroupMma,)),
-    Analysis(check_copies),
+    Analysis(check_copies, acts_on=(BulkLoad, BulkPut)),
     Pass(place_waits, acts_on=(GroupMma,)),
-    Pass(lower_pipes),
+    Pass(lower_pipes, acts_on=(PipeNew, MbarrierNew)),
     Pass(separate_barriers, acts_on=(StageOp,)),
     Pass(multicast_copies, when=optimises, acts_on=(Roles,)),
     Pass(unroll_and_jam, when=optimises, acts_on=(For,)),

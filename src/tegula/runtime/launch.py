@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.backend.launcher import TILED
+from tegula.backend.launch_modes import TILED
 from tegula.deferred import deferred_imports
 from tegula.errors import CompileError, LaunchError, suggestion
 from tegula.ir import LaunchClass

@@ -42,10 +42,10 @@ def _modules_by_name(packages: tuple[str, ...]) -> dict[str, list[str]]:
     """The names of the modules of packages of the library, by the name of a function that they define."""
     modules: dict[str, list[str]] = {}
     for module, file in _files(packages):
-        with open(file, encoding="utf-8") as opened:
-            _, *definitions = opened.read().split("\ndef ")
+        with open(file, "rb") as opened:
+            _, *definitions = opened.read().split(b"\ndef ")
         for definition in definitions:
-            modules.setdefault(definition[: definition.find("(")], []).append(module)
+            modules.setdefault(definition[: definition.find(b"(")].decode(), []).append(module)
     return modules
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend import launcher, pool
-from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, GLOBALS, MAX_BYTES
+from tegula.backend.launch_modes import DESCRIBE
+from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DEVICE, GLOBALS, MAX_BYTES
 from tegula.backend.loader import LoadedObject
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.runtime import launch_key
