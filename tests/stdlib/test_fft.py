@@ -91,6 +91,27 @@ def test_errors_of_transforms_whose_elements_stay_in_registers_are_within_bounds
 
 
 @pytest.mark.machine_code
+def test_code_of_prime_radices_grows_linearly_on_cpus() -> None:
+    """A butterfly of r elements has (r - 1)^2 multiplications, whose code is a loop over pairs of results."""
+    lines = {n: len(transform_kernel(n).llvm().splitlines()) for n in (17, 41)}
+    assert lines[41] < 41 / 17 * lines[17]
+
+
+def transform_kernel(n: int) -> Any:
+    """A kernel that has transformed a row of n elements."""
+
+    @tg.kernel
+    def transform(x: tg.array[tg.vec2f], y: tg.array[tg.vec2f]):
+        t = tg.tile_load(x, shape=n)
+        tg.tile_fft(t)
+        tg.tile_store(y, t)
+
+    x, y = (tg.zeros(n, dtype=tg.vec2f) for _ in range(2))
+    tg.launch_tiled(transform, dim=1, inputs=[x], outputs=[y], block_dim=8)
+    return transform
+
+
+@pytest.mark.machine_code
 def test_threads_with_four_elements_take_larger_butterflies_between_the_first_and_the_last_stage() -> None:
     assert radices_of_threads(128, 4) == (4, 8, 4)
     check(128, np.complex64, 64, 2, alone=True)

@@ -211,14 +211,12 @@ def _launch(function: str, x: Any, source: Any, out: Any, n: int, result: Any) -
 
 def _rows_and_cpu_threads(n: int, row_count: int, batch_size: int, dtype: Any) -> tuple[int, int]:
     """On CPUs the number of rows of `dtype` that a block transforms, and its number of threads: each takes whole rows
-    if there are enough blocks of so many rows for the cores. Copies of transposed rows are not worth it
-    where large prime radices take most of the time."""
+    if there are enough blocks of so many rows for the cores."""
     length = _padded_length(n)
-    has_large_radix = any(length % p == 0 for p in PRIME_RADICES if p > ELEMENTS_PER_THREAD)
     cores, lanes = processors(tg.get_device("cpu")), CPU_LANES[dtype]
     for threads, min_blocks in ((lanes, cores), (CPU_THREADS, cores // 2)):
         is_enough = row_count >= threads and batch_size * (row_count // threads) >= min_blocks
-        if is_enough and threads * length <= CPU_ELEMENTS and not has_large_radix:
+        if is_enough and threads * length <= CPU_ELEMENTS:
             return threads, threads
     return min(row_count, max(1, ELEMENTS // n)), CPU_THREADS
 

@@ -10,8 +10,10 @@ from tegula.stdlib.tiles.roots import (
     butterfly_steps,
     has_coprime_factors,
     input_order,
+    is_large_prime,
     output_position,
     roots,
+    roots_of_pairs,
     twiddles,
 )
 
@@ -21,15 +23,52 @@ def _tile_write_butterfly(re, im, i, r, count, m, row, p, q, multiplies_powers, 
     """Transform the r elements i, i + count, i + 2 * count, ..., of butterfly (p, q) of a row of a stage, and call
     write(row, p, q, k, z) for each result k. z is the result times its twiddle factor, which is 1 if m is 1, else power
     k of root p. `multiplies_powers`: whether some powers are products of two others."""
-    u, v = tg._tile_butterfly_of(re, im, i, r, count)
-    for k in tg.unrolled(r):
-        position = tg.table(tg.static(output_position(r)))[k]
-        z = tg.vector(u[position], v[position])
-        if tg.static(m > 1 and multiplies_powers):
-            z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
-        elif tg.static(m > 1) and k > 0:
+    if tg.static(is_large_prime(r)) and not tg._on_gpu():
+        tg._tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, write)
+    else:
+        u, v = tg._tile_butterfly_of(re, im, i, r, count)
+        for k in tg.unrolled(r):
+            position = tg.table(tg.static(output_position(r)))[k]
+            z = tg.vector(u[position], v[position])
+            if tg.static(m > 1 and multiplies_powers):
+                z = tg._tile_twiddled(z, tg.static(twiddles(r, m)), k, p)
+            elif tg.static(m > 1) and k > 0:
+                z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+            write(row, p, q, k, z)
+
+
+@part
+def _tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, write):
+    """As `_tile_write_butterfly`, for a large prime radix: a loop over pairs of results k and r - k, whose code does
+    not grow with their number. Sums and differences of pairs of elements are in registers, the roots in a table."""
+    zero = type(re[0])(0.0)
+    half = tg.static((r - 1) // 2)
+    sums_x, sums_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
+    differences_x, differences_y = tg.vector(zero, length=half), tg.vector(zero, length=half)
+    first_x, first_y = re[i], im[i]
+    total_x, total_y = first_x, first_y
+    for j in tg.unrolled(half):
+        at, opposite = (j + 1) * count + i, (r - 1 - j) * count + i
+        sums_x[j], sums_y[j] = re[at] + re[opposite], im[at] + im[opposite]
+        differences_x[j], differences_y[j] = re[at] - re[opposite], im[at] - im[opposite]
+        total_x, total_y = total_x + sums_x[j], total_y + sums_y[j]
+    write(row, p, q, 0, tg.vector(total_x, total_y))
+    for step in tg._rolled(half):
+        even_x, odd_x, even_y, odd_y = first_x, zero, first_y, zero
+        for j in tg.unrolled(half):
+            w = tg.table(tg.static(roots_of_pairs(r)), type(zero))
+            c, d = w[step, j // 2, j % 2 * 2], w[step, j // 2, j % 2 * 2 + 1]
+            even_x += sums_x[j] * c
+            even_y += sums_y[j] * c
+            odd_x += differences_x[j] * d
+            odd_y += differences_y[j] * d
+        k, opposite = step + 1, r - 1 - step
+        z, opposite_z = tg.vector(even_x - odd_y, even_y + odd_x), tg.vector(even_x + odd_y, even_y - odd_x)
+        if tg.static(m > 1):
             z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
+            opposite_z = tg._tile_multiply_by_table(opposite_z, tg.static(twiddles(r, m)), opposite, p)
         write(row, p, q, k, z)
+        write(row, p, q, opposite, opposite_z)
 
 
 @part

@@ -684,6 +684,7 @@ def fft_samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(complex_numbers(rng, n).astype(np.complex64), differentiable=n == 5)
     yield Sample(complex_numbers(rng, 2, 3, 12), differentiable=True)
     yield Sample(complex_numbers(rng, 3, 40).astype(np.complex64))
+    yield Sample(complex_numbers(rng, 17).astype(np.complex64))
     yield Refused(np.ones(3, np.float32), code="type-mismatch", says=("vec2", "float32"))
 
 

@@ -12,6 +12,8 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
 """The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage, unless threads hold more elements."""
+MIN_LOOP_RADIX = 11
+"""The minimum prime radix whose butterfly is a loop over results on CPUs: smaller ones take as long unrolled."""
 MAX_REGISTER_RADIX = 12
 """The maximum radix of butterflies whose elements and twiddle factors the vector registers of CPUs hold."""
 MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
@@ -170,6 +172,21 @@ def has_coprime_factors(r: int) -> bool:
     return len(factors(r)) == 2 and gcd(*factors(r)) == 1
 
 
+def is_large_prime(r: int) -> bool:
+    """Whether a radix is a prime number whose butterfly is a loop over results on CPUs."""
+    return r in PRIMES and r >= MIN_LOOP_RADIX
+
+
+@lru_cache(maxsize=16)
+def roots_of_pairs(r: int) -> np.ndarray:
+    """The roots by which result k + 1 of a butterfly of an odd number of elements multiplies the sums and differences
+    of its pairs j of elements, real and imaginary parts of exp(-2 pi i (k + 1) (j + 1) / r). Two of them are a row of
+    four numbers; the number of pairs is rounded up to an even number."""
+    half = (r - 1) // 2
+    k, j = np.arange(1, half + 1), np.arange(1, half + half % 2 + 1)
+    return np.stack(roots(r, k[:, None] * j), axis=-1).reshape(half, -1, 4)
+
+
 def input_order(r: int) -> np.ndarray:
     """The index of the element at each position before the first step of a butterfly."""
     if not has_coprime_factors(r):
@@ -198,11 +215,13 @@ __all__ = [
     "factors",
     "has_coprime_factors",
     "input_order",
+    "is_large_prime",
     "is_smooth",
     "output_position",
     "padded_length",
     "radices",
     "roots",
+    "roots_of_pairs",
     "stages",
     "stages_of",
     "twiddles",
