@@ -55,7 +55,7 @@ def _section(f: CooperativeDef) -> str:
         assert f.inplace.name in library()
         lines += ["", f"`{f.inplace.name}` overwrites `{f.overwritten}` with the result and returns nothing."]
     rule = "a program of its own" if f.rule is not None else "derived from the program"
-    count = len(f.all_programs)
+    count = len([*f.all_programs])
     lines += ["", f"Programs: {count}. Adjoint: {rule}. Source: `{_source(f)}`.", "", "Tested with:", ""]
     lines += [f"- {_sample_text(s)}" for s in testing.samples(f) if not isinstance(s, Refused)]
     lines += ["", "Refused:", ""]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, get_args, get_origin
 
@@ -111,9 +111,11 @@ class CooperativeDef(FuncDef, Parts):
         return [name for name, x in self.patterns.items() if isinstance(x, InOutPattern)]
 
     @property
-    def all_programs(self) -> tuple[Variant, ...]:
-        """The programs in the order in which they are tried: the function's own body is the last."""
-        return (*self.variants, *self._declared_variants)
+    def all_programs(self) -> Iterator[Variant]:
+        """The programs in the order in which they are tried: the function's own body, whose source is parsed only if no
+        earlier program fits, is the last."""
+        yield from self.variants
+        yield from self._declared_variants
 
     def fitting_program(self, facts: Mapping[str, Any]) -> Variant | None:
         """The first program whose condition is satisfied by the facts of a call.
