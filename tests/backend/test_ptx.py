@@ -346,6 +346,30 @@ def test_a_ptxas_that_was_started_reads_the_first_ptx(tmp_path: Path) -> None:
     ]
 
 
+def test_without_files_in_memory_ptxas_starts_with_the_ptx(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> int:
+        raise OSError(name)
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    ptxas = program(tmp_path, 'while [ "$1" != -o ]; do shift; done; basename "$3" > "$2"')
+    with started("sm_90a", False, ptxas):
+        assert compile_cubin("text", "sm_90a", ptxas).code == b"kernel.ptx\n"
+
+
+def test_a_started_ptxas_leaves_no_open_files(tmp_path: Path) -> None:
+    ptxas = program(tmp_path, 'while [ "$1" != -o ]; do shift; done; cat "$3" > "$2"')
+    before = os.listdir("/proc/self/fd")
+    with started("sm_90a", False, ptxas):
+        assert compile_cubin("text", "sm_90a", ptxas).code == b"text"
+    with pytest.raises(InternalError), started("sm_90a", False, str(tmp_path / "ptxas")):
+        raise InternalError("")
+    with pytest.raises(InternalError, match="cannot be started"), started("sm_90a", False, str(tmp_path)):
+        pass
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_a_ptxas_that_was_started_in_vain_is_ended(tmp_path: Path) -> None:
     """For PTX without source lines, which needs other options, and after an error."""
     ptxas = program(

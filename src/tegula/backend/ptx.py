@@ -272,10 +272,11 @@ def started(arch: str, has_lines: bool, configured: str | None = None) -> Iterat
     `with` block. `has_lines`: whether the PTX will contain source line directives; `configured`: as for
     `compile_cubin`."""
     programs = candidates(configured)
-    if not programs or not os.path.exists(STDIN):
+    output = _memory_file() if programs and os.path.exists(STDIN) else None
+    if output is None:
         yield
         return
-    process = _Started(programs[0], arch, has_lines)
+    process = _Started(programs[0], arch, has_lines, output)
     token = _started.set(process)
     try:
         yield
@@ -284,17 +285,25 @@ def started(arch: str, has_lines: bool, configured: str | None = None) -> Iterat
         process.end()
 
 
-class _Started:
-    """A process of ptxas that waits for the PTX on its standard input, and writes to a file in memory."""
+def _memory_file() -> int | None:
+    """The descriptor of a new file in memory; None on systems without such files."""
+    try:
+        return os.memfd_create("kernel.cubin")
+    except (AttributeError, OSError):
+        return None
 
-    def __init__(self, program: str, arch: str, has_lines: bool) -> None:
-        self.arguments = program, arch, has_lines
-        self.output = os.memfd_create("kernel.cubin")
+
+class _Started:
+    """A process of ptxas that waits for the PTX on its standard input, and writes to an open file. The object closes
+    the file."""
+
+    def __init__(self, program: str, arch: str, has_lines: bool, output: int) -> None:
+        self.arguments, self.output = (program, arch, has_lines), output
         try:
-            command = _command(program, arch, has_lines, STDIN, f"{OPENED}{self.output}")
-            self.process = _start(command, subprocess.PIPE, (self.output,))
+            command = _command(program, arch, has_lines, STDIN, f"{OPENED}{output}")
+            self.process = _start(command, subprocess.PIPE, (output,))
         except BaseException:
-            os.close(self.output)
+            os.close(output)
             raise
 
     def end(self) -> None:
