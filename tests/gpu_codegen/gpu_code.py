@@ -89,7 +89,7 @@ CPU_REPLACEMENTS = (
     (r"call i32 @llvm\.nvvm\.shfl\.sync\.idx\.i32\(i32 -1, i32 %own32, i32 0, i32 31\)", "add i32 %own32, 0"),
     (r"addrspacecast ptr addrspace\(3\) @shared to ptr", "inttoptr i64 0 to ptr"),
     (r"addrspacecast (ptr) addrspace\(1\) (%\w+) to ptr", r"getelementptr i8, \1 \2, i64 0"),
-    (r"ptr addrspace\(1\)", "ptr"),
+    (r"ptr addrspace\([14]\)", "ptr"),
     (r"^  call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\).*$", ""),
     (r'^  call void asm sideeffect "griddepcontrol\..*$', ""),
     (r"@llvm\.nvvm\.rcp\.approx\.ftz\.", "@reciprocal."),

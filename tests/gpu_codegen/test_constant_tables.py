@@ -121,6 +121,36 @@ def test_tables_of_odd_lengths_are_padded_in_ptx() -> None:
     assert sorted(re.findall(r"\.b64 table\d+\[(\d+)\]", text)) == ["33", "65"]
 
 
+ROWS, LONG = COSINES[:128].reshape(32, 4), np.tile(COSINES, 16)
+
+
+@tg.kernel
+def tables_in_loops(count: int, n: tg.array[int], o: tg.array2d[float]):
+    i = tg.tid()
+    x, y, z = 0.0, 0.0, 0.0
+    for k in range(count):
+        x += tg.table(ROWS, tg.float32)[k, 3]
+        y += tg.table(COSINES, tg.float32)[k + n[i]]
+        z += tg.table(LONG, tg.float32)[k]
+    o[0, i], o[1, i], o[2, i] = x, y, z
+
+
+@pytest.mark.machine_code
+def test_small_tables_are_in_constant_memory_if_all_threads_read_the_same_element() -> None:
+    n = tg.array(np.arange(64, dtype=np.int32))
+    launch = Launch(tables_in_loops, [20, n, tg.zeros((3, 64))], (64,), 32)
+    lowered_kernel, compilation = agrees(launch)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
+    run_together(code, tables_in_loops, launch.args, launch.dims, 2)
+    o = launch.args[2].numpy()
+    np.testing.assert_allclose(o[0], COSINES[3:83:4].sum(), atol=1e-5)
+    np.testing.assert_allclose(o[1, :2], [COSINES[:20].sum(), COSINES[1:21].sum()], atol=1e-5)
+    np.testing.assert_allclose(o[2], COSINES[:20].sum(), atol=1e-5)
+    text = assemble(code)[0]
+    spaces = re.findall(r"^\.(\w+) \.align 16 \.b64 table\d+\[(\d+)\]", text, re.M)
+    assert sorted(spaces) == [("const", "64"), ("global", "512"), ("global", "8192")]
+
+
 REFUSED_EXPRESSIONS = {
     "COSINES + x": ("type-mismatch", "read elements of the table"),
     "tg.table(COSINES, tg.int8)[i]": ("out-of-range", "int8"),

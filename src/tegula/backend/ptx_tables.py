@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 _TABLE = re.compile(r"^@(\w+) = external [^;\n]*; (.*)$", re.M)
-_DECLARATION = re.compile(r"^\.extern (\.global \.align \d+) \.b8 (\w+)\[\d+\];$", re.M)
+_DECLARATION = re.compile(r"^\.extern (\.(?:global|const) \.align \d+) \.b8 (\w+)\[\d+\];$", re.M)
 
 
 def define_tables(ptx: str, ir_text: str) -> str:

@@ -1,7 +1,8 @@
 """Reads of tables, which are read-only data of the compiled code.
 
 Reads at literal indices become literals, so that LLVM needs no values of long tables: on GPUs these are declared only,
-with a comment that becomes the definition in PTX (see `tegula.backend.ptx_tables`)."""
+with a comment that becomes the definition in PTX (see `tegula.backend.ptx_tables`). On GPUs a table whose indices are
+the same in all threads is in constant memory, if it fits: multiply-adds read it without an access of the L1 cache."""
 
 from __future__ import annotations
 
@@ -15,6 +16,10 @@ from tegula.types import DType, float32, float64, to_numpy
 
 MIN_STRING = 64
 """The minimum number of elements of a table whose definition LLVM reads as a string, or not at all."""
+CONSTANT_SPACE = "addrspace(4) "
+"""The address space of constant memory, which has 64 KB in a module."""
+MAX_CONSTANT_BYTES = 1 << 15
+"""The maximum size in bytes of all tables in constant memory."""
 WORD = 8
 """The bytes of a word of PTX's definition of a table, which ptxas reads several times faster than bytes."""
 ROW_LENGTHS = (2, 4)
@@ -24,16 +29,17 @@ ROW_LENGTHS = (2, 4)
 def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: int) -> str:
     """The elements of a table at `width` indices; an index out of bounds reads the last element of its dimension."""
     dtype: DType = op.type
-    scalar, space = memory_type(dtype), code.table_space
+    scalar, size = memory_type(dtype), max(1, dtype.bits // 8)
     index_type = vector_of("i64", width)
-    pointer_type, size = f"ptr {space}".rstrip(), max(1, dtype.bits // 8)
     indices = [
         _clamped(code, value.type, x, n, width)
         for value, x, n in zip(op.indices, registers, op.shape, strict=True)
     ]
     if all(map(str.isdecimal, indices)):
         return constant(dtype, op.read([*map(int, indices)]), width)
-    table = code.table(dtype, op.elements, lambda: _definition(code, scalar, dtype, op.elements))
+    space = _space(code, op, size)
+    pointer_type = f"ptr {space}".rstrip()
+    table = code.table(dtype, op.elements, space, lambda: _definition(space, scalar, dtype, op.elements))
     *outer, last = indices
     if (
         code.table_space
@@ -42,7 +48,7 @@ def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: in
         and op.shape[-1] in ROW_LENGTHS
         and size * op.shape[-1] <= 16
     ):
-        row = _row(code, op, table, outer)
+        row = _row(code, op, pointer_type, table, outer)
         loaded = code.emit(f"extractelement {vector_of(scalar, op.shape[-1])} {row}, i32 {last}")
         return code.emit(f"icmp ne i8 {loaded}, 0") if dtype.is_bool else loaded
     flat_index = _flat_index(code, op, indices, width)
@@ -64,13 +70,24 @@ def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: in
     )
 
 
-def _row(code: Code, op: TableGet, table: str, outer: Sequence[str]) -> str:
+def _space(code: Code, op: TableGet, size: int) -> str:
+    """The address space of a table whose elements have `size` bytes."""
+    if not code.table_space or any(map(code.varies, op.indices)):
+        return code.table_space
+    key, size = (id(op.elements), op.type), size * len(op.elements)
+    others = sum([n for other, n in code.constant_tables.items() if other != key])
+    if others + size > MAX_CONSTANT_BYTES:
+        return code.table_space
+    code.constant_tables[key] = size
+    return CONSTANT_SPACE
+
+
+def _row(code: Code, op: TableGet, pointer_type: str, table: str, outer: Sequence[str]) -> str:
     """The elements along the last dimension as one vector, which is read once in a basic block."""
     scalar, n = memory_type(op.type), op.shape[-1]
     key = code.block, table, tuple(outer)
     if key not in code.table_rows:
         index = _flat_index(code, op, [*outer, "0"], 1)
-        pointer_type = f"ptr {code.table_space}".rstrip()
         pointer = code.emit(f"getelementptr inbounds {scalar}, {pointer_type} {table}, i64 {index}")
         vector = vector_of(scalar, n)
         align = n * max(1, op.type.bits // 8)
@@ -117,20 +134,20 @@ def _extended_index(code: Code, outer_index: str, index: str, size: int, width: 
     return code.emit(f"add {t} {code.emit(f'mul {t} {outer_index}, {_i64_constant(size, width)}')}, {index}")
 
 
-def _definition(code: Code, scalar: str, dtype: DType, elements: Sequence[float]) -> str:
+def _definition(space: str, scalar: str, dtype: DType, elements: Sequence[float]) -> str:
     """The definition of a table of at least `MIN_STRING` floats of 32 or 64 bits as a string, which LLVM parses several
     times faster than numbers, or as words for the assembler; of other tables as numbers."""
     if dtype in (float32, float64) and len(elements) >= MIN_STRING:
         with np.errstate(over="ignore"):
             data = np.array(elements, to_numpy(dtype)).astype(f"<f{dtype.bits // 8}").view(np.uint8)
-        if not code.table_space:
+        if not space:
             return f'private unnamed_addr constant [{len(data)} x i8] c"{_ESCAPED[data].tobytes().decode()}", align 16'
-        declaration = f"external {code.table_space}constant [{len(elements)} x {scalar}], align 16"
+        declaration = f"external {space}constant [{len(elements)} x {scalar}], align 16"
         return f"{declaration} ; {_words(data)}"
     numbers = [str(int(bool(x))) for x in elements] if dtype.is_bool else constants(dtype, elements)
     values = ", ".join([f"{scalar} {x}" for x in numbers])
     array = f"[{len(elements)} x {scalar}] [{values}], align 16"
-    return f"private unnamed_addr {code.table_space}constant {array}"
+    return f"private unnamed_addr {space}constant {array}"
 
 
 def _words(data: np.ndarray) -> str:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from tegula.errors import InternalError
+from tegula.ir import Value
 from tegula.ops.convert import convert
 from tegula.types import DTYPES, DType, float16, float32, to_numpy
 
@@ -251,7 +252,8 @@ class Code:
     contains the components; `extracted`: for a component that was extracted from a vector register, the register, its
     number of components, and the position. `bytes_of`: for a byte, the vector of four bytes from which the byte was
     extracted, and its position. `tables`: the names of read-only data, by contents; `table_space`: the address space of
-    tables; `tables_by_object`: the names by object;
+    tables, and `constant_tables` the sizes of tables in constant memory, by object; `varies`: whether a value may
+    differ between threads; `tables_by_object`: the names by object and address space;
     `table_rows`: the rows of tables that are already loaded, by basic block, table and indices."""
 
     def __init__(self) -> None:
@@ -266,8 +268,10 @@ class Code:
         self.bytes_of: dict[str, tuple[str, int]] = {}
         self.batched_functions: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.tables: dict[str, str] = {}
-        self.tables_by_object: dict[tuple[int, DType], tuple[Sequence[float], str]] = {}
+        self.tables_by_object: dict[tuple[int, DType, str], tuple[Sequence[float], str]] = {}
         self.table_space = ""
+        self.constant_tables: dict[tuple[int, DType], int] = {}
+        self.varies: Callable[[Value], bool] = lambda value: True
         self.table_rows: dict[tuple[str, str, tuple[str, ...]], str] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
@@ -275,10 +279,12 @@ class Code:
         self.suffix = ""
         self._next = 0
 
-    def table(self, dtype: DType, elements: Sequence[float], definition: Callable[[], str]) -> str:
+    def table(
+        self, dtype: DType, elements: Sequence[float], space: str, definition: Callable[[], str]
+    ) -> str:
         """The name of read-only data, which is defined once. `definition` returns the definition in LLVM's text,
         after the name, and is called once for ops that share an object."""
-        key = id(elements), dtype
+        key = id(elements), dtype, space
         if key not in self.tables_by_object:
             self.tables_by_object[key] = (
                 elements,

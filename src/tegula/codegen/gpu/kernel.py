@@ -227,7 +227,7 @@ class _Walk:
         self.flags = flags
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = s.code.pairs_halves = s.code.reuses = True
-        s.code.table_space = f"{GLOBAL} "
+        s.code.table_space, s.code.varies = f"{GLOBAL} ", s.known.varying
         s.code.batched_functions = batched_functions(s.rolled)
         s.run_branching = self._branching
 
