@@ -5497,7 +5497,7 @@ def tile_fft(inout: Any) -> None:
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
-        Stockham's algorithm with radices up to 16 and primes up to 43; Bluestein's for larger prime factors.
+        Stockham's algorithm with radices up to 16 and primes up to 61; Bluestein's for larger prime factors.
     """
 
 def tile_fft2(inout: Any) -> None:

@@ -64,7 +64,7 @@ def test_fourier_transforms_of_whole_blocks_match_numpy(rows: int) -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.parametrize("n", [60, pytest.param(47, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [60, pytest.param(67, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [np.complex64, pytest.param(np.complex128, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["fft", "ifft"])
 def test_fourier_transforms_of_many_rows_match_numpy(dtype: Any, n: int, name: str) -> None:

@@ -40,7 +40,7 @@ MIN_THREADS, MAX_THREADS, MAX_POWER_THREADS = 32, 512, 1024
 """On GPUs the minimum number of threads per block, of which blocks have a multiple, the maximum, and the maximum for
 complex64 transforms whose length is a power of two or is padded."""
 
-PRIME_RADICES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+PRIME_RADICES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 
 STEPS = {
     "fft": ("t = tg._tile_dft(t, False, alone)",),
@@ -243,7 +243,12 @@ def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tupl
         rows_of_warps = MIN_THREADS * per_thread // math.gcd(MIN_THREADS * per_thread, length)
         rows -= rows % rows_of_warps if rows > rows_of_warps else 0
     if function in ("fft", "ifft") and length & (length - 1):
-        butterflies = rows * length // max(_radices(length))
+        radix = max(_radices(length))
+        rows_of_warps = MIN_THREADS // math.gcd(MIN_THREADS, length // radix)
+        if radix > LONG_PER_THREAD and rows_of_warps * length <= 4 * ELEMENTS:
+            # Whole warps of butterflies, whose arithmetic takes most of the time.
+            rows = min(row_count, max(1, round(rows / rows_of_warps)) * rows_of_warps)
+        butterflies = rows * length // radix
         threads = -(-butterflies // -(-butterflies // MAX_THREADS))
         return rows, -(-threads // MIN_THREADS) * MIN_THREADS
     threads = max(MIN_THREADS, min(max_threads, rows * length // per_thread))

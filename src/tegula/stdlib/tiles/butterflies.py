@@ -11,6 +11,7 @@ from tegula.stdlib.tiles.roots import (
     has_coprime_factors,
     input_order,
     is_large_prime,
+    is_loop_on_gpu,
     output_position,
     roots,
     roots_of_pairs,
@@ -19,12 +20,12 @@ from tegula.stdlib.tiles.roots import (
 
 
 @part
-def _tile_write_butterfly(re, im, i, r, count, m, row, p, q, multiplies_powers, write):
-    """Transform the r elements i, i + count, i + 2 * count, ..., of butterfly (p, q) of a row of a stage, and call
+def _tile_write_butterfly(re, im, i, r, count, m, s, row, p, q, multiplies_powers, write):
+    """Transform the r elements i, i + count, ..., of butterfly (p, q) of a row of stage (r, m, s), and call
     write(row, p, q, k, z) for each result k. z is the result times its twiddle factor, which is 1 if m is 1, else power
     k of root p. `multiplies_powers`: whether some powers are products of two others."""
-    if tg.static(is_large_prime(r)) and not tg._on_gpu():
-        tg._tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, write)
+    if tg.static(is_large_prime(r)) and (tg.static(is_loop_on_gpu(r, m, s)) or not tg._on_gpu()):
+        tg._tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, multiplies_powers, write)
     else:
         u, v = tg._tile_butterfly_of(re, im, i, r, count)
         for k in tg.unrolled(r):
@@ -38,7 +39,7 @@ def _tile_write_butterfly(re, im, i, r, count, m, row, p, q, multiplies_powers, 
 
 
 @part
-def _tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, write):
+def _tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, multiplies_powers, write):
     """As `_tile_write_butterfly`, for a large prime radix: a loop over pairs of results k and r - k, whose code does
     not grow with their number. Sums and differences of pairs of elements are in registers, the roots in a table."""
     zero = type(re[0])(0.0)
@@ -53,6 +54,10 @@ def _tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, write):
         differences_x[j], differences_y[j] = re[at] - re[opposite], im[at] - im[opposite]
         total_x, total_y = total_x + sums_x[j], total_y + sums_y[j]
     write(row, p, q, 0, tg.vector(total_x, total_y))
+    power = tg.vector(zero, zero)
+    if tg.static(m > 1 and multiplies_powers):
+        w = tg.table(tg.static(np.stack(roots(m, np.arange(m)), axis=-1)), type(zero))
+        power = tg.vector(w[p, 0], w[p, 1])
     for step in tg._rolled(half):
         even_x, odd_x, even_y, odd_y = first_x, zero, first_y, zero
         for j in tg.unrolled(half):
@@ -66,7 +71,13 @@ def _tile_write_large_butterfly(re, im, i, r, count, m, row, p, q, write):
         z, opposite_z = tg.vector(even_x - odd_y, even_y + odd_x), tg.vector(even_x + odd_y, even_y - odd_x)
         if tg.static(m > 1):
             z = tg._tile_multiply_by_table(z, tg.static(twiddles(r, m)), k, p)
-            opposite_z = tg._tile_multiply_by_table(opposite_z, tg.static(twiddles(r, m)), opposite, p)
+            if tg.static(multiplies_powers):
+                # Power r - k is the product of power r and the conjugate of power k.
+                w = tg.table(tg.static(twiddles(r, m)), type(zero))
+                conjugate = tg.vector(w[k, p, 0], -w[k, p, 1])
+                opposite_z = tg._tile_complex_product(tg._tile_complex_product(opposite_z, power), conjugate)
+            else:
+                opposite_z = tg._tile_multiply_by_table(opposite_z, tg.static(twiddles(r, m)), opposite, p)
         write(row, p, q, k, z)
         write(row, p, q, opposite, opposite_z)
 

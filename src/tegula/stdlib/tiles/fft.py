@@ -18,6 +18,7 @@ from tegula.stdlib.tiles.roots import (
     MAX_RADIX,
     MIN_ELEMENTS,
     chirp_factors,
+    is_loop_on_gpu,
     is_smooth,
     output_position,
     padded_length,
@@ -49,7 +50,7 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
-        Stockham's algorithm with radices up to 16 and primes up to 43; Bluestein's for larger prime factors.
+        Stockham's algorithm with radices up to 16 and primes up to 61; Bluestein's for larger prime factors.
     """
     tg.tile_assign(inout, tg._tile_dft(inout, False, False))
 
@@ -399,7 +400,7 @@ def _tile_stage(
                 for k in tg.unrolled(r):
                     z = x[row * (r * m) + p + k * m, q]
                     re[k], im[k] = z[1 if swap_input else 0], z[0 if swap_input else 1]
-                tg._tile_write_butterfly(re, im, 0, r, 1, m, row, p, q, False, write)
+                tg._tile_write_butterfly(re, im, 0, r, 1, m, s, row, p, q, False, write)
     return result[:, : r * s]
 
 
@@ -437,7 +438,7 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
                     re[at], im[at] = z[1 if swap_input else 0], z[0 if swap_input else 1]
         re_tile, im_tile = tg.tile(re), tg.tile(im)
         re, im = tg.untile(re_tile), tg.untile(im_tile)
-    if tg.static(m == 1 and grid is not None):
+    if tg.static(m == 1 and grid is not None and not is_loop_on_gpu(r, m, s)):
         for i in tg.unrolled(count):
             u, v = tg._tile_butterfly_of(re, im, i, r, count)
             for k in tg.unrolled(r):
@@ -468,7 +469,7 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
             butterfly = lane + i * threads
             if butterfly < total:
                 row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
-                tg._tile_write_butterfly(re, im, i, r, count, m, row, p, q, True, write)
+                tg._tile_write_butterfly(re, im, i, r, count, m, s, row, p, q, True, write)
         return result[:, : r * s]
 
 
@@ -504,8 +505,10 @@ def elements_of_thread(size: int, group: int) -> int:
 
 
 def fits_registers(size: int, r: int, group: int) -> bool:
-    """Whether the threads of a group of warps can hold all elements of a stage in registers."""
-    return group >= WARP and -(-(size // r) // group) * r <= MAX_ELEMENTS
+    """Whether the threads of a group of warps can hold all elements of a stage in registers: one butterfly each, or
+    several of few elements."""
+    butterflies = -(-(size // r) // group)
+    return group >= WARP and (butterflies == 1 or butterflies * r <= MAX_ELEMENTS)
 
 
 VECTOR_LANES = 8

@@ -57,7 +57,7 @@ def _tile_exchanged_butterflies(re, im, r, m, s, following):
     for i in tg.unrolled(count):
         butterfly = lane + i * threads
         if butterfly < total:
-            tg._tile_write_butterfly(re, im, i, r, count, m, 0, butterfly // s, butterfly % s, True, write)
+            tg._tile_write_butterfly(re, im, i, r, count, m, s, 0, butterfly // s, butterfly % s, True, write)
     length = tg.static(following * next_count)
     next_re, next_im = tg.vector(zero, length=length), tg.vector(zero, length=length)
     for i in tg.unrolled(next_count):
@@ -83,4 +83,4 @@ def _tile_store_butterflies(out, re, im, r, stride, inverse, scale):
     for i in tg.unrolled(count):
         butterfly = lane + i * threads
         if butterfly < stride:
-            tg._tile_write_butterfly(re, im, i, r, count, 1, 0, 0, butterfly, True, write)
+            tg._tile_write_butterfly(re, im, i, r, count, 1, stride, 0, 0, butterfly, True, write)

@@ -8,12 +8,14 @@ from math import gcd, prod
 
 import numpy as np
 
-PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43)
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
 """The maximum radix of a stage, unless threads hold more elements."""
 MIN_LOOP_RADIX = 11
 """The minimum prime radix whose butterfly is a loop over results on CPUs: smaller ones take as long unrolled."""
+MAX_MULTIPLICATIONS = 800
+"""On GPUs the maximum number of multiplications in the unrolled butterflies of large primes of a transform."""
 MAX_REGISTER_RADIX = 12
 """The maximum radix of butterflies whose elements and twiddle factors the vector registers of CPUs hold."""
 MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
@@ -177,6 +179,20 @@ def is_large_prime(r: int) -> bool:
     return r in PRIMES and r >= MIN_LOOP_RADIX
 
 
+def is_loop_on_gpu(r: int, m: int, s: int) -> bool:
+    """Whether the butterflies of stage (r, m, s) are loops over results on GPUs: of a prime above MAX_ELEMENTS, or of a
+    prime above MAX_RADIX in a stage before the last one, whose results stay in registers, if the butterflies of all
+    stages have more than MAX_MULTIPLICATIONS."""
+    primes = [p for p in PRIMES if p > MAX_RADIX]
+    if r not in primes:
+        return False
+    multiplications, n = 0, r * m * s
+    for p in primes:
+        while n % p == 0:
+            multiplications, n = multiplications + (p - 1) ** 2, n // p
+    return r > MAX_ELEMENTS or m > 1 and multiplications > MAX_MULTIPLICATIONS
+
+
 @lru_cache(maxsize=16)
 def roots_of_pairs(r: int) -> np.ndarray:
     """The roots by which result k + 1 of a butterfly of an odd number of elements multiplies the sums and differences
@@ -216,6 +232,7 @@ __all__ = [
     "has_coprime_factors",
     "input_order",
     "is_large_prime",
+    "is_loop_on_gpu",
     "is_smooth",
     "output_position",
     "padded_length",
