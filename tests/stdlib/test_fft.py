@@ -9,7 +9,7 @@ import pytest
 import tegula as tg
 from support.campaigns import sampled
 from tegula import errors as E
-from tegula.stdlib.tiles.fft import exchanges_parts
+from tegula.stdlib.tiles.plans import exchanges_parts
 from tegula.stdlib.tiles.roots import (
     factors,
     input_order,

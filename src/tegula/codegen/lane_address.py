@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tegula.codegen.arrays import thread_component
 from tegula.codegen.convert import convert
-from tegula.codegen.scalar import elementwise
+from tegula.codegen.scalar import elementwise, quotient, range_of, remainder
 from tegula.codegen.state import State
 from tegula.codegen.sweep import MAX_INTERLEAVED
 from tegula.codegen.text import register_type, vector_of
@@ -72,7 +72,7 @@ def _unflattened_index(s: State, k: int) -> str:
     code, width, rank = s.code, s.width, s.kernel.launch.ndim
     vector_type = register_type(uint32, width)
     flat_index = code.emit(f"add i64 {s.first_thread()}, {s.lane}")
-    carries = _consecutive(s, "0", uint32)
+    carries, bounds = _consecutive(s, "0", uint32), (range_of(uint32), range_of(uint32))
     for d in range(rank - 1, k - 1, -1):
         coordinate = code.emit(f"urem i64 {flat_index}, {s.dims[d]}") if d > 0 else flat_index
         first = code.emit(f"trunc i64 {coordinate} to i32")
@@ -81,8 +81,8 @@ def _unflattened_index(s: State, k: int) -> str:
             return index_vector
         length = s.memory.splat(code.emit(f"trunc i64 {s.dims[d]} to i32"), uint32, width)
         if d == k:
-            return elementwise(code, S.Mod([], []), uint32, [index_vector, length], width)
-        carries = elementwise(code, S.Div([], []), uint32, [index_vector, length], width)
+            return remainder(code, bounds, uint32, index_vector, length, width)
+        carries = quotient(code, bounds, uint32, index_vector, length, width)
         flat_index = code.emit(f"udiv i64 {flat_index}, {s.dims[d]}")
     raise AssertionError("the loop ends at component k")
 

@@ -21,6 +21,7 @@ from tegula.ir import ComparisonLike, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import Elementwise, element
 from tegula.ops.convert import Bitcast, Cast
+from tegula.ops.integer_ranges import Range, range_of_type
 from tegula.ops.scalar import Classify, Cmp, Select
 from tegula.ops.spill import Reload, Spill
 from tegula.ops.table import TableGet
@@ -221,20 +222,33 @@ def _compare(code: Code, op: Cmp, dtype: DType, xs: list[str], width: int) -> st
 # Integers ---------------------------------------------------------------------------------------------------
 
 
-def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
-    """The truncated quotient, 0 for a zero divisor; the substituted divisor; and whether the divisor was 0 or -1."""
+Bounds: TypeAlias = tuple[Range, Range]
+"""The bounds of a dividend and of a divisor."""
+
+
+def _quotient(code: Code, bounds: Bounds, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
+    """The truncated quotient, 0 for a zero divisor; the substituted divisor; and whether the divisor was 0 or -1.
+    Divisors that cannot be 0 or -1 are not compared with 0 or -1, and quotients of numbers that cannot be negative are
+    unsigned."""
     t = register_type(dtype, width)
-    is_zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
-    special = is_zero
-    if dtype.kind == "i":
+    # Lanes of a vector that are masked may have other numbers, for which instructions for 64 bits would trap.
+    may_trap = width > 1 and dtype.bits == 64 and b.startswith("%")
+    divisor = range_of(dtype) if may_trap else bounds[1]
+    is_zero = is_minus_one = "false"
+    if divisor[0] <= 0 <= divisor[1]:
+        is_zero = code.emit(f"icmp eq {t} {b}, {constant(dtype, 0, width)}")
+    if divisor[0] <= -1 <= divisor[1]:
         is_minus_one = code.emit(f"icmp eq {t} {b}, {constant(dtype, -1, width)}")
+    special = is_zero if is_minus_one == "false" else is_minus_one
+    if "false" not in (is_zero, is_minus_one):
         special = _flags(code, "or", is_zero, is_minus_one, width)
     nonzero_divisor = _emit_select(code, special, dtype, constant(dtype, 1, width), b, width)
     if width == 1 or dtype.bits == 64 or not b.startswith("%"):
-        quotient = code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {t} {a}, {nonzero_divisor}")
+        instruction = "udiv" if _are_nonnegative(bounds) else "sdiv"
+        quotient = code.emit(f"{instruction} {t} {a}, {nonzero_divisor}")
     else:
         quotient = _float_quotient(code, dtype, a, nonzero_divisor, width)
-    if dtype.kind == "i":
+    if is_minus_one != "false":
         negated = code.emit(f"sub {t} {constant(dtype, 0, width)}, {a}")
         quotient = _emit_select(code, is_minus_one, dtype, negated, quotient, width)
     return (
@@ -242,6 +256,28 @@ def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str
         nonzero_divisor,
         special,
     )
+
+
+def _bounds(code: Code, op: S.Div | S.FloorDiv | S.Mod, dtype: DType, a: str, b: str) -> Bounds:
+    """The bounds of the operands of a division of integers of type `dtype`, whose registers or literals are a and b."""
+
+    def bounds(value: Value, text: str) -> Range:
+        if text.lstrip("-").isdecimal():
+            return int(text), int(text)
+        return code.ranges.of(value) if code.ranges is not None and value.type == dtype else range_of(dtype)
+
+    return bounds(op.a, a), bounds(op.b, b)
+
+
+def range_of(dtype: DType) -> Range:
+    """The range of an integer type."""
+    bounds = range_of_type(dtype)
+    assert bounds is not None
+    return bounds
+
+
+def _are_nonnegative(bounds: Bounds) -> bool:
+    return all(low >= 0 for low, _ in bounds)
 
 
 def _float_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str:
@@ -255,37 +291,47 @@ def _float_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str
     return truncated(code, quotient, wide, dtype, width)
 
 
-def _divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    return _quotient(code, dtype, xs[0], xs[1], width)[0]
+def _divide(code: Code, op: S.Div, dtype: DType, xs: list[str], width: int) -> str:
+    a, b = xs
+    return quotient(code, _bounds(code, op, dtype, a, b), dtype, a, b, width)
 
 
-def _remainder(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    quotient, nonzero_divisor, special = _quotient(code, dtype, xs[0], xs[1], width)
+def quotient(code: Code, bounds: Bounds, dtype: DType, a: str, b: str, width: int) -> str:
+    """The truncated quotient, 0 for a zero divisor."""
+    return _quotient(code, bounds, dtype, a, b, width)[0]
+
+
+def _remainder(code: Code, op: S.Mod, dtype: DType, xs: list[str], width: int) -> str:
+    a, b = xs
+    return remainder(code, _bounds(code, op, dtype, a, b), dtype, a, b, width)
+
+
+def remainder(code: Code, bounds: Bounds, dtype: DType, a: str, b: str, width: int) -> str:
+    """The remainder of a truncated division, 0 for the divisors 0 and -1."""
+    truncated_quotient, nonzero_divisor, special = _quotient(code, bounds, dtype, a, b, width)
     t = register_type(dtype, width)
-    product = code.emit(f"mul {t} {quotient}, {nonzero_divisor}")
-    remainder = code.emit(f"sub {t} {xs[0]}, {product}")
-    return _emit_select(code, special, dtype, constant(dtype, 0, width), remainder, width)
+    multiple = code.emit(f"mul {t} {truncated_quotient}, {nonzero_divisor}")
+    rest = code.emit(f"sub {t} {a}, {multiple}")
+    return _emit_select(code, special, dtype, constant(dtype, 0, width), rest, width)
 
 
-def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    quotient, nonzero_divisor, special = _quotient(code, dtype, xs[0], xs[1], width)
-    if dtype.kind == "u":
-        return quotient
+def _floor_divide(code: Code, op: S.FloorDiv, dtype: DType, xs: list[str], width: int) -> str:
+    a, b = xs
+    bounds = _bounds(code, op, dtype, a, b)
+    truncated_quotient, nonzero_divisor, special = _quotient(code, bounds, dtype, a, b, width)
+    if _are_nonnegative(bounds):
+        return truncated_quotient
     t = register_type(dtype, width)
     zero = constant(dtype, 0, width)
-    remainder = code.emit(f"sub {t} {xs[0]}, {code.emit(f'mul {t} {quotient}, {nonzero_divisor}')}")
-    inexact = code.emit(f"icmp ne {t} {remainder}, {zero}")
-    signs_differ = code.emit(f"icmp slt {t} {code.emit(f'xor {t} {xs[0]}, {nonzero_divisor}')}, {zero}")
+    rest = code.emit(f"sub {t} {a}, {code.emit(f'mul {t} {truncated_quotient}, {nonzero_divisor}')}")
+    inexact = code.emit(f"icmp ne {t} {rest}, {zero}")
+    signs_differ = code.emit(f"icmp slt {t} {code.emit(f'xor {t} {a}, {nonzero_divisor}')}, {zero}")
     floor_is_lower = _flags(code, "and", inexact, signs_differ, width)
-    floor_is_lower = _flags(
-        code,
-        "and",
-        floor_is_lower,
-        code.emit(f"xor {vector_of('i1', width)} {special}, {constant_true(width)}"),
-        width,
-    )
-    next_lower = code.emit(f"sub {t} {quotient}, {constant(dtype, 1, width)}")
-    return _emit_select(code, floor_is_lower, dtype, next_lower, quotient, width)
+    if special != "false":
+        ordinary = code.emit(f"xor {vector_of('i1', width)} {special}, {constant_true(width)}")
+        floor_is_lower = _flags(code, "and", floor_is_lower, ordinary, width)
+    next_lower = code.emit(f"sub {t} {truncated_quotient}, {constant(dtype, 1, width)}")
+    return _emit_select(code, floor_is_lower, dtype, next_lower, truncated_quotient, width)
 
 
 def _shift(name: str) -> Rule:

@@ -127,7 +127,7 @@ class State:
     def __post_init__(self) -> None:
         self.memory = MemoryEmitter(self.code)
         self.independence = Independence(self.known)
-        self.ranges = IntegerRanges(self.kernel.launch)
+        self.code.ranges = self.ranges = IntegerRanges(self.kernel.launch)
 
     @property
     def block_dim(self) -> int:

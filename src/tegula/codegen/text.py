@@ -13,6 +13,7 @@ import numpy as np
 from tegula.errors import InternalError
 from tegula.ir import Value
 from tegula.ops.convert import convert
+from tegula.ops.integer_ranges import IntegerRanges
 from tegula.types import DTYPES, DType, float16, float32, to_numpy
 
 # The permitted intrinsics: LLVM aborts the process on an intrinsic that it cannot lower.
@@ -254,7 +255,8 @@ class Code:
     extracted, and its position. `tables`: the names of read-only data, by contents; `table_space`: the address space of
     tables, and `constant_tables` the sizes of tables in constant memory, by object; `varies`: whether a value may
     differ between threads; `tables_by_object`: the names by object and address space;
-    `table_rows`: the rows of tables that are already loaded, by basic block, table and indices."""
+    `table_rows`: the rows of tables that are already loaded, by basic block, table and indices. `ranges`: the bounds of
+    the kernel's integers, if known."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -273,6 +275,7 @@ class Code:
         self.constant_tables: dict[tuple[int, DType], int] = {}
         self.varies: Callable[[Value], bool] = lambda value: True
         self.table_rows: dict[tuple[str, str, tuple[str, ...]], str] = {}
+        self.ranges: IntegerRanges | None = None
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"

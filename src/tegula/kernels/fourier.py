@@ -38,7 +38,10 @@ ROW_LENGTHS, ROW_STAGES, MAX_ROW_RADIX, SECTOR_ELEMENTS = range(513, 1537), 4, 1
 two; the number of stages and the maximum radix; the number of elements in the 32 bytes that memory transfers."""
 MIN_THREADS, MAX_THREADS, MAX_POWER_THREADS = 32, 512, 1024
 """On GPUs the minimum number of threads per block, of which blocks have a multiple, the maximum, and the maximum for
-complex64 transforms whose length is a power of two or is padded."""
+complex64 transforms whose length is a power of two or is padded, and where registers suffice."""
+REGISTERS, ELEMENT_REGISTERS, OTHER_REGISTERS, ONLY_ELEMENTS = 65536, {tg.vec2f: 2, tg.vec2d: 4}, 20, 1.5
+"""The registers of a multiprocessor of a GPU and those of an element by its dtype; the approximate number of other
+registers of a thread, and of elements that need as many as an element with its twiddle factors."""
 
 PRIME_RADICES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 
@@ -248,11 +251,29 @@ def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tupl
         if radix > LONG_PER_THREAD and rows_of_warps * length <= 4 * ELEMENTS:
             # Whole warps of butterflies, whose arithmetic takes most of the time.
             rows = min(row_count, max(1, round(rows / rows_of_warps)) * rows_of_warps)
-        butterflies = rows * length // radix
-        threads = -(-butterflies // -(-butterflies // MAX_THREADS))
-        return rows, -(-threads // MIN_THREADS) * MIN_THREADS
+        return rows, _threads_of_butterflies(rows * length, _radices(length), dtype)
     threads = max(MIN_THREADS, min(max_threads, rows * length // per_thread))
     return rows, round(threads / MIN_THREADS) * MIN_THREADS
+
+
+def _threads_of_butterflies(size: int, radices: tuple[int, ...], dtype: Any) -> int:
+    """The number of threads of a block that transforms `size` elements, in whole warps: each has one butterfly of the
+    largest radix, or a few where registers of a multiprocessor do not suffice for two such blocks. If they never
+    suffice for two blocks, a block has all threads that it may have."""
+    butterflies, width = size // max(radices), ELEMENT_REGISTERS[dtype]
+
+    def threads(most: int) -> int:
+        busy = -(-butterflies // -(-butterflies // most))
+        return -(-busy // MIN_THREADS) * MIN_THREADS
+
+    def registers(count: int) -> int:
+        elements = max(r * -(-size // (r * count)) for r in radices)
+        return count * (width * elements + OTHER_REGISTERS)
+
+    if 2 * ONLY_ELEMENTS * width * size > REGISTERS:
+        return MAX_POWER_THREADS if max(radices) <= LONG_PER_THREAD else threads(MAX_THREADS)
+    many = threads(MAX_POWER_THREADS)
+    return many if 2 * registers(many) <= REGISTERS else threads(MAX_THREADS)
 
 
 def _row_radices(function: str, n: int, dtype: Any) -> tuple[int, ...]:

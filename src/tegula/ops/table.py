@@ -13,7 +13,7 @@ from tegula.ops.base import require
 from tegula.types import Type, to_numpy
 
 Attrs = Mapping[str, Any]
-MAX_TABLE_ELEMENTS = 1 << 16
+MAX_TABLE_ELEMENTS = 1 << 18
 """The maximum number of elements of a table."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -12,16 +11,25 @@ from tegula.declaration import Refused, Sample, cooperative, part
 from tegula.errors import OutOfRange
 from tegula.signature import Dtypes, Extent, Extents, InOut, Tile, constexpr
 from tegula.stdlib.registry import tg
+from tegula.stdlib.tiles.plans import (
+    distribution,
+    exchanges_parts,
+    fits_registers,
+    is_rolled,
+    padding,
+    plan_of,
+    split_butterflies,
+)
 from tegula.stdlib.tiles.roots import (
     MAX_ELEMENTS,
     MAX_LENGTH,
     MAX_RADIX,
-    MIN_ELEMENTS,
     chirp_factors,
     is_loop_on_gpu,
     is_smooth,
     output_position,
     padded_length,
+    runs,
     stages,
     twiddles,
 )
@@ -34,6 +42,13 @@ L = Extent("L", value=lambda length: length)
 Complex = Dtypes("Complex", vector(2, float32), vector(2, float64))
 Number = Dtypes("Number", float32, float64)
 Flag = constexpr[bool]
+
+
+VECTOR_LANES = 8
+"""On CPUs the number of threads or rows that fill a vector of complex numbers."""
+
+MIN_LANES = 4
+"""The minimum number of threads, fewer than a warp, that each transform whole rows."""
 
 
 @cooperative
@@ -247,11 +262,47 @@ def _tile_stockham(
     size = x.shape[0]
     result = tg.tile_reshape(x, (tg.static(size // columns), columns))
     threads = tg.group_size()
-    elements = tg.static(elements_of_thread(size, threads) if alone else MAX_RADIX)
-    for r, m, s in tg.static(stages(transform_length(n), elements, columns > 1)):
+    plan = tg.static(
+        stages(n, MAX_RADIX, columns > 1) if in_vectors or columns > 1 else plan_of(size, n, alone, threads)
+    )
+    for r, m, s in plan:
         swaps_input, swaps_output = tg.static(inverse and s == 1), tg.static(inverse and m == 1)
         result = tg._tile_stage(result, r, m, tg.static(s * columns), swaps_input, swaps_output, in_vectors)
     return tg.tile_reshape(result, (size,))
+
+
+@_tile_stockham.program(
+    when=lambda N, n, columns, alone, in_vectors, group, partial: (
+        columns == 1 and not in_vectors and not partial and is_rolled(N, n, alone, group)
+    )
+)
+def rolled_stockham(x, n, inverse, alone):
+    """Stages of equal radix are iterations of a loop, so that their code is shorter. All elements stay in registers."""
+    size, lane, threads = x.shape[0], tg.group_lane(), tg.group_size()
+    plan = tg.static(runs(plan_of(size, n, alone, threads)))
+    r, m, _, _ = tg.static(plan[0])
+    re, im = tg._tile_stage_inputs(tg.tile_reshape(x, (size, 1)), r, m, 1, inverse)
+    for index in tg.static(tuple(range(len(plan) - 1))):
+        r, m, s, count = tg.static(plan[index])
+        re, im = tg._tile_run(re, im, r, m, s, count, tg.static(plan[index + 1][0]), size)
+    r, _, s, count = tg.static(plan[-1])
+    re, im = tg._tile_last_run(re, im, r, s, count, size)
+    if tg.static(inverse):
+        re, im = im, re
+    stride, total = tg.static((n // r, size // r))
+    if tg.static(distribution(size // n, r, n // r, threads)[1] is not None):
+        return tg._tile_results_in_registers(re, im, r, stride, size)
+    else:
+        result = tg.tile_empty(shape=(tg.static(size // n), n), dtype=type(x[0]), storage="shared")
+        butterflies = tg.static(-(-total // threads))
+        for i in tg.unrolled(butterflies):
+            butterfly = lane + i * threads
+            if butterfly < total:
+                row, q = butterfly // stride, butterfly % stride
+                for k in tg.unrolled(r):
+                    at = k * butterflies + i
+                    result[row, k * stride + q] = tg.vector(re[at], im[at])
+        return tg.tile_reshape(result, (size,))
 
 
 @_tile_dft_in_warps.program(when=lambda group, partial: holds_elements(group, partial))
@@ -413,48 +464,17 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
     """All threads read the inputs of their butterflies before any thread writes results, so that the results can
     overwrite the inputs in shared memory. The inputs of the first stage and the results of the last stage stay in
     registers if the number of butterflies is a multiple of the number of threads."""
-    size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
+    size, lane = tg.static(x.shape[0] * x.shape[1]), tg.group_lane()
     stride, total, threads = tg.static(m * s), tg.static(size // r), tg.group_size()
     rows, count = tg.static(size // (r * m * s)), tg.static(-(-total // threads))
-    shape, grid = tg.static(distribution(rows, r, m * s, threads))
-    re, im = tg.vector(zero, length=tg.static(r * count)), tg.vector(zero, length=tg.static(r * count))
-    if tg.static(s == 1 and grid is not None):
-        elements = tg.tile_reshape(x, shape)
-        real = tg.tile_local(tg.tile_map(tg._tile_real_part, elements), grid)
-        imaginary = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, elements), grid)
-        re, im = (
-            tg.vector(real, length=tg.static(r * count)),
-            tg.vector(imaginary, length=tg.static(r * count)),
-        )
-        if tg.static(swap_input):
+    re, im = tg._tile_stage_inputs(x, r, m, s, swap_input)
+    keeps_results = tg.static(m == 1 and distribution(rows, r, s, threads)[1] is not None)
+    if tg.static(keeps_results and not is_loop_on_gpu(r, m, s)):
+        re, im = tg._tile_butterflies(re, im, r, 1, 1, count)
+        if tg.static(swap_output):
             re, im = im, re
-    else:
-        for i in tg.unrolled(count):
-            butterfly = lane + i * threads
-            if butterfly < total:
-                row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
-                for k in tg.unrolled(r):
-                    z, at = x[row * (r * m) + p + k * m, q], k * count + i
-                    re[at], im[at] = z[1 if swap_input else 0], z[0 if swap_input else 1]
-        re_tile, im_tile = tg.tile(re), tg.tile(im)
-        re, im = tg.untile(re_tile), tg.untile(im_tile)
-    if tg.static(m == 1 and grid is not None and not is_loop_on_gpu(r, m, s)):
-        for i in tg.unrolled(count):
-            u, v = tg._tile_butterfly_of(re, im, i, r, count)
-            for k in tg.unrolled(r):
-                position, at = tg.table(tg.static(output_position(r)))[k], k * count + i
-                re[at], im[at] = (
-                    (v[position], u[position]) if tg.static(swap_output) else (u[position], v[position])
-                )
-        if tg.static(len(shape) > 1):
-            slots = tg.static((r, count) if rows == 1 else (r * count, 1))
-            re, im = (
-                tg.matrix(re, shape=slots, dtype=type(zero)),
-                tg.matrix(im, shape=slots, dtype=type(zero)),
-            )
-        real, imaginary = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
         return tg.tile_reshape(
-            tg.tile_map(tg._tile_complex, real, imaginary), (tg.static(size // (r * s)), r * s)
+            tg._tile_results_in_registers(re, im, r, s, size), (tg.static(size // (r * s)), r * s)
         )
     else:
         row_length = tg.static(r * s + padding(r, m, s))
@@ -473,90 +493,55 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
         return result[:, : r * s]
 
 
-def distribution(
-    rows: int, r: int, stride: int, threads: int
-) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The shape of the inputs of a stage, and the grid of threads in which each thread has the inputs of its
-    butterflies, which are `stride` apart; None if there is no such grid."""
-    if rows == 1 and stride % threads == 0:
-        return (r * stride,), (threads,) if threads % WARP == 0 else None
-    if rows == 1:
-        is_grid = threads % WARP == 0 and threads & (threads - 1) == 0
-        return (r, stride), (1, threads) if is_grid else None
-    is_grid = threads % WARP == 0 and rows * stride == threads and stride & (stride - 1) == 0
-    return (rows, r, stride), (rows, 1, stride) if is_grid else None
+@part
+def _tile_stage_inputs(
+    x: Tile[Complex, N, M], r: constexpr[int], m: constexpr[int], s: constexpr[int], swap_input: Flag
+):
+    """The real and imaginary parts of the inputs of a thread's butterflies: input k of butterfly i of `count` is
+    element k * count + i."""
+    size, lane, zero = tg.static(x.shape[0] * x.shape[1]), tg.group_lane(), type(x[0, 0][0])(0.0)
+    stride, total, threads = tg.static(m * s), tg.static(size // r), tg.group_size()
+    rows, count = tg.static(size // (r * m * s)), tg.static(-(-total // threads))
+    shape, grid = tg.static(distribution(rows, r, m * s, threads))
+    re, im = tg.vector(zero, length=tg.static(r * count)), tg.vector(zero, length=tg.static(r * count))
+    if tg.static(s == 1 and grid is not None):
+        elements = tg.tile_reshape(x, shape)
+        real = tg.tile_local(tg.tile_map(tg._tile_real_part, elements), grid)
+        imaginary = tg.tile_local(tg.tile_map(tg._tile_imaginary_part, elements), grid)
+        re, im = (
+            tg.vector(real, length=tg.static(r * count)),
+            tg.vector(imaginary, length=tg.static(r * count)),
+        )
+        if tg.static(swap_input):
+            re, im = im, re
+    else:
+        for i in tg.unrolled(count):
+            # Threads without a butterfly read the inputs of the last one.
+            butterfly = tg.min(lane + i * threads, total - 1)
+            row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
+            for k in tg.unrolled(r):
+                z, at = x[row * (r * m) + p + k * m, q], k * count + i
+                re[at], im[at] = z[1 if swap_input else 0], z[0 if swap_input else 1]
+        re_tile, im_tile = tg.tile(re), tg.tile(im)
+        re, im = tg.untile(re_tile), tg.untile(im_tile)
+    return re, im
 
 
-def exchanges_parts(size: int, n: int, group: int) -> bool:
-    """Whether the threads of a group of warps hold the same number of elements in all stages of transforms of length n,
-    which are the inputs of whole butterflies, and enough of them that less shared memory is worth more barriers."""
-    elements = size // group
-    if size % group or not 2 * MIN_ELEMENTS <= elements <= MAX_ELEMENTS:
-        return False
-    plan = stages(n, elements)
-    ends = (distribution(size // n, r, n // r, group)[1] for r in (plan[0][0], plan[-1][0]))
-    return len(plan) > 1 and all(elements % r == 0 for r, _, _ in plan) and all(ends)
-
-
-def elements_of_thread(size: int, group: int) -> int:
-    """The number of elements that each thread of a group of warps holds; MAX_RADIX if threads hold different numbers of
-    elements."""
-    return size // group if group % WARP == 0 and size % group == 0 else MAX_RADIX
-
-
-def fits_registers(size: int, r: int, group: int) -> bool:
-    """Whether the threads of a group of warps can hold all elements of a stage in registers: one butterfly each, or
-    several of few elements."""
-    butterflies = -(-(size // r) // group)
-    return group >= WARP and (butterflies == 1 or butterflies * r <= MAX_ELEMENTS)
-
-
-VECTOR_LANES = 8
-"""On CPUs the number of threads or rows that fill a vector of complex numbers."""
-
-MIN_LANES = 4
-"""The minimum number of threads, fewer than a warp, that each transform whole rows."""
-
-BANK_PHASE = 16
-"""The number of 8-byte elements that the banks of shared memory access in one phase."""
-
-
-@lru_cache(maxsize=256)
-def padding(r: int, m: int, s: int, phase: int = BANK_PHASE) -> int:
-    """The padding of a row of results in elements, with which consecutive threads have the fewest bank conflicts in
-    shared memory when they write results and when the next stage reads the results; 0 for the last stage, whose results
-    are contiguous. `phase`: the number of elements that the banks access in one phase."""
-    if m == 1:
-        return 0
-    least, found = float("inf"), 0
-    for length in range(r * s, r * s + phase):
-        cycles = conflicts(length, s, phase) + conflicts(length, r * s, phase)
-        if cycles < least:
-            least, found = cycles, length - r * s
-        if cycles == 2:
-            break
-    return found
-
-
-def conflicts(length: int, s: int, phase: int) -> float:
-    """The cycles that accesses of `phase` threads take, on average over the first thread, if each row of `length`
-    elements has the elements of s threads."""
-    cycles, starts = 0, {phase * k % s for k in range(phase)}
-    for first in starts:
-        accesses = [0] * phase
-        for t in range(first, first + phase):
-            accesses[(t // s * length + t % s) % phase] += 1
-        cycles += max(accesses)
-    return cycles / len(starts)
-
-
-def split_butterflies(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
-    """The distribution of the butterflies of a stage: the number of iterations of the outer loop, and the number of
-    butterflies in each."""
-    for outer, inner in ((rows * m, s), (rows, m * s)):
-        if inner >= threads:
-            return outer, inner
-    return 1, rows * m * s
+@part
+def _tile_results_in_registers(re, im, r, stride, size):
+    """The tile of the results of the last stage, which are `stride` apart and stay in registers: result k of
+    butterfly i of a thread is element k * count + i."""
+    threads, zero, count = tg.group_size(), type(re[0])(0.0), tg.static(re.shape[0] // r)
+    rows = tg.static(size // (r * stride))
+    shape, grid = tg.static(distribution(rows, r, stride, threads))
+    if tg.static(len(shape) > 1):
+        slots = tg.static((r, count) if rows == 1 else (r * count, 1))
+        re, im = (
+            tg.matrix(re, shape=slots, dtype=type(zero)),
+            tg.matrix(im, shape=slots, dtype=type(zero)),
+        )
+    real, imaginary = tg.tile_from_local(re, grid, shape), tg.tile_from_local(im, grid, shape)
+    return tg.tile_reshape(tg.tile_map(tg._tile_complex, real, imaginary), (size,))
 
 
 @part

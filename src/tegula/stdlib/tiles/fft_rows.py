@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tegula.declaration import part
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.fft import padding
+from tegula.stdlib.tiles.plans import padding
 from tegula.stdlib.tiles.roots import stages_of
 
 

@@ -107,6 +107,30 @@ def stages_of(radices: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
     return tuple(result)
 
 
+def runs(plan: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int, int], ...]:
+    """The runs of stages of equal radix: r, m and s of the first stage, and the number of stages. Stages with a large
+    prime radix are runs of their own, because the code of their butterflies writes results."""
+    result = list[tuple[int, int, int, int]]()
+    for r, m, s in plan:
+        if result and result[-1][0] == r and r <= MAX_RADIX:
+            result[-1] = (*result[-1][:3], result[-1][3] + 1)
+        else:
+            result.append((r, m, s, 1))
+    return tuple(result)
+
+
+def run_stages(r: int, m: int, s: int, count: int) -> np.ndarray:
+    """The stages of a run, (count, 2): s, and the first column of the stage in `run_twiddles`."""
+    columns = [m // r**k for k in range(count)]
+    return np.array([(s * r**k, sum(columns[:k])) for k in range(count)], np.int32)
+
+
+@lru_cache(maxsize=64)
+def run_twiddles(r: int, m: int, count: int) -> np.ndarray:
+    """The twiddle factors of the stages of a run, (r, columns, 2): those of `twiddles` side by side."""
+    return np.concatenate([twiddles(r, m // r**k) for k in range(count)], axis=1)
+
+
 @lru_cache(maxsize=64)
 def twiddles(r: int, m: int) -> np.ndarray:
     """The twiddle factors between stages, (r, m, 2): real and imaginary parts of exp(-2 pi i k p / (r m))."""
@@ -239,6 +263,9 @@ __all__ = [
     "radices",
     "roots",
     "roots_of_pairs",
+    "run_stages",
+    "run_twiddles",
+    "runs",
     "stages",
     "stages_of",
     "twiddles",

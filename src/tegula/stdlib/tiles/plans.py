@@ -1,0 +1,172 @@
+"""Plans of Fourier transforms on GPUs: stages, distribution of elements over threads, places in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tegula.stdlib.tiles.roots import (
+    MAX_ELEMENTS,
+    MAX_RADIX,
+    MIN_ELEMENTS,
+    is_loop_on_gpu,
+    radices,
+    runs,
+    stages,
+    stages_of,
+)
+from tegula.stdlib.tiles.warps import WARP
+
+
+def distribution(
+    rows: int, r: int, stride: int, threads: int
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shape of the inputs of a stage, and the grid of threads in which each thread has the inputs of its
+    butterflies, which are `stride` apart; None if there is no such grid."""
+    if rows == 1 and stride % threads == 0:
+        return (r * stride,), (threads,) if threads % WARP == 0 else None
+    if rows == 1:
+        is_grid = threads % WARP == 0 and threads & (threads - 1) == 0
+        return (r, stride), (1, threads) if is_grid else None
+    is_grid = threads % WARP == 0 and rows * stride == threads and stride & (stride - 1) == 0
+    return (rows, r, stride), (rows, 1, stride) if is_grid else None
+
+
+def exchanges_parts(size: int, n: int, group: int) -> bool:
+    """Whether the threads of a group of warps hold the same number of elements in all stages of transforms of length n,
+    which are the inputs of whole butterflies, and enough of them that less shared memory is worth more barriers."""
+    elements = size // group
+    if size % group or not 2 * MIN_ELEMENTS <= elements <= MAX_ELEMENTS:
+        return False
+    plan = stages(n, elements)
+    ends = (distribution(size // n, r, n // r, group)[1] for r in (plan[0][0], plan[-1][0]))
+    return len(plan) > 1 and all(elements % r == 0 for r, _, _ in plan) and all(ends)
+
+
+@lru_cache(maxsize=256)
+def plan_of(size: int, n: int, alone: bool, group: int) -> tuple[tuple[int, int, int], ...]:
+    """The stages of transforms of length n by a group: with the fewest stages for which threads of warps can hold all
+    elements in registers, if there are any; `alone`: as for `_tile_dft`."""
+    largest = MAX_RADIX
+    plan = first = stages(n, elements_of_thread(size, group) if alone else MAX_RADIX)
+    while largest > 1 and not all(fits_registers(size, r, group) for r, *_ in plan):
+        largest -= 1
+        plan = stages_of(radices(n, largest))
+    return plan if largest > 1 else first
+
+
+def elements_of_thread(size: int, group: int) -> int:
+    """The number of elements that each thread of a group of warps holds; MAX_RADIX if threads hold different numbers of
+    elements."""
+    return size // group if group % WARP == 0 and size % group == 0 else MAX_RADIX
+
+
+def is_rolled(size: int, n: int, alone: bool, group: int) -> bool:
+    """Whether stages of equal radix are a loop: if the code without loops is longer than `MAX_CODE`, and loops leave
+    out at least `MIN_SAVED` of it. The threads of a group of warps must hold all elements in all stages, whose
+    butterflies are no loops themselves."""
+    if group < WARP:
+        return False
+    plan = plan_of(size, n, alone, group)
+    if any(is_loop_on_gpu(*stage) for stage in plan):
+        return False
+    length = code_length(size, tuple(r for r, *_ in plan), group)
+    rolled_length = code_length(size, tuple(r for r, *_ in runs(plan)), group)
+    return (
+        length > MAX_CODE
+        and rolled_length <= (1 - MIN_SAVED) * length
+        and all(fits_registers(size, r, group) for r, *_ in plan)
+    )
+
+
+def code_length(size: int, radices: Sequence[int], group: int) -> float:
+    """The length of the code of the stages with these radices, as the number of elements of a thread's butterflies.
+    Elements count more in stages without butterflies for all threads, which need conditions."""
+    result = 0.0
+    for r in radices:
+        butterflies = -(-size // (r * group))
+        result += r * butterflies * (1 if butterflies * r * group == size else CONDITION_FACTOR)
+    return result
+
+
+def fits_registers(size: int, r: int, group: int) -> bool:
+    """Whether the threads of a group of warps can hold all elements of a stage in registers: one butterfly each, or
+    several of few elements."""
+    butterflies = -(-(size // r) // group)
+    return group >= WARP and (butterflies == 1 or butterflies * r <= max_elements(group))
+
+
+def max_elements(group: int) -> int:
+    """The maximum number of elements that each thread of a group holds in registers. Fewer threads have more
+    registers."""
+    return max(MAX_ELEMENTS, min(MAX_ELEMENTS_OF_FEW, GROUP_ELEMENTS // group))
+
+
+MAX_ELEMENTS_OF_FEW, GROUP_ELEMENTS = 48, 16 << 10
+"""The maximum number of elements that each thread of a small group holds in registers, and that all threads of a larger
+group hold."""
+
+MAX_CODE, MIN_SAVED, CONDITION_FACTOR = 75, 0.4, 1.25
+"""The maximum `code_length` of a transform without loops over stages, which cost about a tenth of the speed: first
+calls of transforms with longer code take more than 0.3 s; the part of the code that loops must leave out; and the
+length of the code of an element under a condition."""
+
+BANK_PHASE = 16
+"""The number of 8-byte elements that the banks of shared memory access in one phase."""
+
+
+@lru_cache(maxsize=256)
+def padding(r: int, m: int, s: int, phase: int = BANK_PHASE) -> int:
+    """The padding of a row of results in elements, with which consecutive threads have the fewest bank conflicts in
+    shared memory when they write results and when the next stage reads the results; 0 for the last stage, whose results
+    are contiguous. `phase`: the number of elements that the banks access in one phase."""
+    if m == 1:
+        return 0
+    least, found = float("inf"), 0
+    for length in range(r * s, r * s + phase):
+        cycles = conflicts(length, s, phase) + conflicts(length, r * s, phase)
+        if cycles < least:
+            least, found = cycles, length - r * s
+        if cycles == 2:
+            break
+    return found
+
+
+def conflicts(length: int, s: int, phase: int) -> float:
+    """The cycles that accesses of `phase` threads take, on average over the first thread, if each row of `length`
+    elements has the elements of s threads."""
+    cycles, starts = 0, {phase * k % s for k in range(phase)}
+    for first in starts:
+        accesses = [0] * phase
+        for t in range(first, first + phase):
+            accesses[(t // s * length + t % s) % phase] += 1
+        cycles += max(accesses)
+    return cycles / len(starts)
+
+
+def split_butterflies(rows: int, m: int, s: int, threads: int) -> tuple[int, int]:
+    """The distribution of the butterflies of a stage: the number of iterations of the outer loop, and the number of
+    butterflies in each."""
+    for outer, inner in ((rows * m, s), (rows, m * s)):
+        if inner >= threads:
+            return outer, inner
+    return 1, rows * m * s
+
+
+@lru_cache(maxsize=256)
+def run_padding(r: int, s: int, count: int, total: int, phase: int = BANK_PHASE) -> int:
+    """The padding of the rows of results of a run with which consecutive threads have the fewest bank conflicts when
+    they read the inputs of the next stage. `total`: the number of butterflies of a stage."""
+    lanes = np.arange(phase)
+
+    def cycles(gap: int) -> int:
+        result = 0
+        for span in (s * r**k for k in range(count)):
+            group = lanes // span
+            places = group % r * (total + gap) + group // r * span + lanes % span
+            result += int(np.bincount(places % phase).max())
+        return result
+
+    return min(range(phase), key=cycles)

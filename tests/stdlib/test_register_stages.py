@@ -1,0 +1,86 @@
+"""Stages of Fourier transforms in registers: loops over stages of equal radix, plans, long transforms."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from support.campaigns import sampled
+from tegula.stdlib.tiles.plans import code_length, fits_registers, is_rolled, plan_of, run_padding
+from tegula.stdlib.tiles.roots import run_stages, run_twiddles, runs, stages, twiddles
+
+BOUND = 3e-7
+
+
+def error(n: int, rows: int, block_dim: int, inverse: bool) -> float:
+    """The relative error of transforms of all rows by the threads of warps."""
+    rng = np.random.default_rng(n)
+    x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(np.complex64)
+
+    library: Any = tg
+
+    @tg.kernel
+    def transform(x: tg.array1d[tg.vec2f], y: tg.array1d[tg.vec2f]):
+        t = tg.tile_load(x, shape=rows * n)
+        tg.tile_store(y, library._tile_stockham(t, n, 1, inverse, False, False))
+
+    y = tg.zeros(rows * n, dtype=tg.vec2f)
+    tg.launch_tiled(transform, dim=1, inputs=[tg.array(x.ravel())], outputs=[y], block_dim=block_dim)
+    expected = (np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)).ravel()
+    return float(np.abs(y.numpy().view(np.complex64)[..., 0] - expected).max() / np.abs(expected).max())
+
+
+@pytest.mark.machine_code
+@sampled(2, "case", ((343, 3, 64, False), (729, 2, 64, True), (1331, 1, 32, False)))
+def test_stages_of_equal_radix_are_iterations_of_a_loop(case: tuple[int, int, int, bool]) -> None:
+    n, rows, block_dim, inverse = case
+    assert is_rolled(rows * n, n, False, block_dim)
+    assert error(n, rows, block_dim, inverse) < BOUND
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize("inverse", (False, True))
+@pytest.mark.parametrize(
+    ("n", "block_dim"), ((6561, 352), (10000, 512), (8000, 416), (9000, 480), (14641, 1024), (16000, 1024))
+)
+def test_loops_over_stages_of_long_transforms_are_right(n: int, block_dim: int, inverse: bool) -> None:
+    assert is_rolled(n, n, False, block_dim)
+    assert error(n, 1, block_dim, inverse) < BOUND
+
+
+def test_a_run_has_the_stages_and_the_twiddle_factors_of_its_stages() -> None:
+    plan = stages(8000)
+    assert runs(plan) == ((10, 800, 1, 3), (8, 1, 1000, 1))
+    assert run_stages(10, 800, 1, 3).tolist() == [[1, 0], [10, 800], [100, 880]]
+    for (r, m, _), first in zip(plan, (0, 800, 880), strict=False):
+        assert np.array_equal(run_twiddles(10, 800, 3)[:, first : first + m], twiddles(r, m))
+
+
+def test_threads_without_enough_registers_take_smaller_butterflies() -> None:
+    """Of 16 x 12 x 12 x 12 elements 1024 threads would hold 36."""
+    assert not all(fits_registers(27648, r, 1024) for r, *_ in stages(27648))
+    assert all(fits_registers(27648, r, 1024) for r, *_ in plan_of(27648, 27648, False, 1024))
+    assert plan_of(2 * 27648, 27648, False, 1024) == stages(27648)
+
+
+def test_code_is_longer_where_some_threads_have_no_butterfly() -> None:
+    assert code_length(8192, (16, 16, 32), 256) == 96
+    assert code_length(8000, (10, 10, 10, 8), 416) == 1.25 * 84
+
+
+def test_paddings_of_runs_separate_the_banks_of_consecutive_threads() -> None:
+    """Threads of the second stage of 8 x 8 x 8 read elements that are 64 apart without padding."""
+    thread = np.arange(16)
+    assert set((thread % 8 * (64 + run_padding(8, 1, 2, 64)) + thread // 8) % 16) == {*range(16)}
+
+
+@pytest.mark.slow(every=3)
+@pytest.mark.machine_code
+@pytest.mark.parametrize("n", (8193, 16385, 32749, 65536))
+def test_transforms_of_long_rows_have_tables(n: int) -> None:
+    x = np.exp(2j * np.pi * 5 * np.arange(n) / n).astype(np.complex64)
+    result: Any = tg.kernels.fft(x).numpy().view(np.complex64)[..., 0]
+    assert abs(result[5] - n) < 1e-4 * n
+    assert np.abs(np.delete(result, 5)).max() < 1e-4 * n
