@@ -346,6 +346,40 @@ def test_a_ptxas_that_was_started_reads_the_first_ptx(tmp_path: Path) -> None:
     ]
 
 
+FAST_COMPILE = '[ "$2" = --Ofast-compile=min ] || [ "$3" = --Ofast-compile=min ]'
+
+
+def test_ptxas_without_the_option_of_fast_compiles_runs_again(tmp_path: Path) -> None:
+    ptxas = program(
+        tmp_path,
+        f'if {FAST_COMPILE}; then echo "Unknown option" >&2; exit 1; fi\n'
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"',
+    )
+    with started("sm_90a", False, ptxas, True):
+        assert compile_cubin("text", "sm_90a", ptxas, fast_compile=True).code == b"code"
+
+
+def test_fast_compiles_that_spill_registers_are_repeated(tmp_path: Path) -> None:
+    ptxas = program(
+        tmp_path,
+        f'code=slow; if {FAST_COMPILE}; then code=fast; echo "8 bytes spill stores, 8 bytes spill loads"; fi\n'
+        'while [ "$1" != -o ]; do shift; done; printf $code > "$2"',
+    )
+    assert compile_cubin("text", "sm_90a", ptxas, fast_compile=True).code == b"fast"
+    assert compile_for_occupancy("text", "sm_90a", 0, configured=ptxas, fast_compile=True).code == b"slow"
+
+
+def test_compiles_of_long_blocks_that_wait_for_memory_are_fast() -> None:
+    short = "\ndefine void @kernel() {\nentry:\n" + "  %x = add i32 1, 2\nnext:\n" * 3000 + "}\n"
+    long = short.replace("next:\n", "")
+    assert (
+        ptx.is_compiled_fast(long, True)
+        and not ptx.is_compiled_fast(long, False)
+        and not ptx.is_compiled_fast(short, True)
+    )
+    assert not ptx.is_compiled_fast(long.replace("add", "wgmma"), True)
+
+
 def test_without_files_in_memory_ptxas_starts_with_the_ptx(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

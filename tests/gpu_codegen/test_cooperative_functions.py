@@ -68,7 +68,7 @@ def marks(name: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.slow] if name in COMPOSED_FUNCTIONS else []
 
 
-FUNCTIONS_WITH_SUMS = ("tile_eigh", "tile_lstsq", "tile_qr", "tile_svd")
+FUNCTIONS_WITH_SUMS = ("tile_eigh", "tile_lstsq", "tile_qr", "tile_slogdet", "tile_svd")
 """Functions whose programs sum floats, in an order that depends on the device."""
 
 

@@ -7,7 +7,14 @@ import pytest
 
 import tegula as tg
 from support.campaigns import sampled
-from tegula.stdlib.tiles.plans import code_length, fits_registers, is_rolled, plan_of, run_padding
+from tegula.stdlib.tiles.plans import (
+    code_length,
+    distribution,
+    fits_registers,
+    is_rolled,
+    plan_of,
+    run_padding,
+)
 from tegula.stdlib.tiles.roots import run_stages, run_twiddles, runs, stages, twiddles
 
 BOUND = 3e-7
@@ -63,6 +70,11 @@ def test_threads_without_enough_registers_take_smaller_butterflies() -> None:
     assert not all(fits_registers(27648, r, 1024) for r, *_ in stages(27648))
     assert all(fits_registers(27648, r, 1024) for r, *_ in plan_of(27648, 27648, False, 1024))
     assert plan_of(2 * 27648, 27648, False, 1024) == stages(27648)
+
+
+def test_threads_do_not_load_whole_rows() -> None:
+    assert distribution(32, 16, 1, 32) == ((32, 16, 1), None)
+    assert distribution(16, 8, 4, 64) == ((16, 8, 4), (16, 1, 4))
 
 
 def test_code_is_longer_where_some_threads_have_no_butterfly() -> None:

@@ -50,13 +50,15 @@ class StoredCode:
         path = self._path(self.compiler, repr(get_cuda_target(arch)), ir_text)
         return (self._cached(path) or self._store(path, _ptx(ir_text, arch).encode())).decode()
 
-    def assemble(self, program: str, text: str, arch: str) -> tuple[int, str, bytes]:
+    def assemble(
+        self, program: str, text: str, arch: str, fast_compile: bool = False
+    ) -> tuple[int, str, bytes]:
         """Run ptxas, with the cache. Returns the exit status, the output and the cubin."""
         stamp = ptx._program_identity(program) if os.path.exists(program) else program
-        path = self._path(stamp, arch, text)
+        path = self._path(stamp, arch, text, *(["fast_compile"] if fast_compile else []))
         data = self._cached(path)
         if not data:
-            status, log, code = _cubin(program, text, arch)
+            status, log, code = _cubin(program, text, arch, fast_compile)
             if status:
                 return status, log, code
             data = self._store(path, _LENGTH.pack(len(log.encode())) + log.encode() + code)
@@ -111,7 +113,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @contextmanager
-def _not_started(arch: str, has_lines: bool, configured: str | None = None) -> Iterator[None]:
+def _not_started(
+    arch: str, has_lines: bool, configured: str | None = None, fast_compile: bool = False
+) -> Iterator[None]:
     """No process waits for PTX that may be in the cache."""
     yield
 

@@ -55,6 +55,10 @@ MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
 """In registers per thread: the minimum size of tiles for which the tiles determine the number of resident CTAs, and the
 registers of such a kernel that do not hold tiles."""
 
+LONG_BLOCK = 2000
+"""The number of lines of LLVM's text above which a basic block is long (see `is_compiled_fast`)."""
+
+_LABEL = re.compile(r"^\S+:\n", re.M)
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _MAX_THREADS = re.compile(r"^\.maxntid ([\d, ]+)\n", re.M)
@@ -64,6 +68,8 @@ _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _COMPLAINT = re.compile(
     r"\(C75\d\d\)|\bwarning\b|setmaxnreg ignored|serialized|Potential Performance Loss", re.I
 )
+# The message of a ptxas that is older than an option.
+_UNKNOWN_OPTION = re.compile(r"[Uu]nknown option|[Uu]nrecogni[sz]ed option")
 # The messages of a ptxas that is older than the architecture or the PTX version.
 _TOO_OLD = re.compile(
     r"is not defined for option 'gpu-name'|[Uu]nsupported \.version|\.target.*not supported"
@@ -95,14 +101,16 @@ class Complaint(InternalError):
     """Raised if ptxas compiled the code with a message that generated code must not cause."""
 
 
-def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
+def compile_cubin(ptx: str, arch: str, configured: str | None = None, fast_compile: bool = False) -> Cubin:
     """Compile PTX with the first ptxas that knows `arch`, or return the PTX if there is no ptxas.
 
-    `configured`: the path of the only ptxas to use, or "driver" for none. InternalError if ptxas refuses the PTX;
-    Complaint, a subclass, if it emits a message that generated code must not cause: serialised matmuls, ignored
-    register budgets, any warning."""
+    `configured`: the path of the only ptxas to use, or "driver" for none. `fast_compile`: without the slowest
+    optimisations of ptxas, if it has the option. InternalError if ptxas refuses the PTX; Complaint, a subclass, if it
+    emits a message that generated code must not cause: serialised matmuls, ignored register budgets, any warning."""
     for program in candidates(configured):
-        status, log, code = _run(program, ptx, arch)
+        status, log, code = _run(program, ptx, arch, fast_compile)
+        if fast_compile and status and _UNKNOWN_OPTION.search(log):
+            status, log, code = _run(program, ptx, arch)
         if status == 0:
             check_log(log)
             return _read(code, log)
@@ -221,15 +229,19 @@ def compile_for_occupancy(
     shared_bytes: int = 0,
     tile_registers: int = 0,
     configured: str | None = None,
+    fast_compile: bool = False,
 ) -> Cubin:
     """The machine code of PTX. `threads`: the threads of a CTA if the kernel mostly waits for memory, so that fewer
     registers per thread let more CTAs be resident, else 0. `shared_bytes`: the shared memory of a CTA.
-    `tile_registers`: the registers of tiles that each thread holds throughout."""
+    `tile_registers`: the registers of tiles that each thread holds throughout. `fast_compile`: as for `compile_cubin`,
+    unless registers are spilled then."""
     if threads and tile_registers >= MIN_TILE_REGISTERS:
         cubin = compile_resident(ptx, arch, threads, tile_registers, configured, shared_bytes)
         if cubin is not None:
             return cubin
-    cubin = compile_cubin(ptx, arch, configured)
+    cubin = compile_cubin(ptx, arch, configured, fast_compile)
+    if fast_compile and cubin.spill_bytes:
+        cubin = compile_cubin(ptx, arch, configured)
     return fill_multiprocessor(cubin, ptx, arch, threads, configured, shared_bytes) if threads else cubin
 
 
@@ -250,6 +262,16 @@ def compile_resident(
     return cubin if cubin is not None and not cubin.is_ptx and not cubin.spill_bytes else None
 
 
+def is_compiled_fast(ir_text: str, waits_for_memory: bool) -> bool:
+    """Whether the machine code of a kernel is generated without the slowest optimisations of ptxas, whose time grows
+    faster than basic blocks: if the kernel mostly waits for memory, has no matmuls, and a block of more than
+    `LONG_BLOCK` lines of LLVM's text."""
+    if not waits_for_memory or "mma" in ir_text:
+        return False
+    lengths = (part.count("\n") for part in _LABEL.split(ir_text[ir_text.find("\ndefine ") :]))
+    return max(lengths) > LONG_BLOCK
+
+
 def has_lines(ptx: str) -> bool:
     """Whether PTX contains source line directives."""
     return "\t.loc\t" in ptx
@@ -267,16 +289,18 @@ _started: ContextVar[_Started | None] = ContextVar("started", default=None)
 
 
 @contextmanager
-def started(arch: str, has_lines: bool, configured: str | None = None) -> Iterator[None]:
+def started(
+    arch: str, has_lines: bool, configured: str | None = None, fast_compile: bool = False
+) -> Iterator[None]:
     """Start ptxas, which loads in 10 ms while the caller generates PTX, and reads the PTX of the first run in the
-    `with` block. `has_lines`: whether the PTX will contain source line directives; `configured`: as for
-    `compile_cubin`."""
+    `with` block. `has_lines`: whether the PTX will contain source line directives; `configured`, `fast_compile`: as
+    for `compile_cubin`."""
     programs = candidates(configured)
     output = _memory_file() if programs and os.path.exists(STDIN) else None
     if output is None:
         yield
         return
-    process = _Started(programs[0], arch, has_lines, output)
+    process = _Started(programs[0], arch, has_lines, fast_compile, output)
     token = _started.set(process)
     try:
         yield
@@ -297,10 +321,10 @@ class _Started:
     """A process of ptxas that waits for the PTX on its standard input, and writes to an open file. The object closes
     the file."""
 
-    def __init__(self, program: str, arch: str, has_lines: bool, output: int) -> None:
-        self.arguments, self.output = (program, arch, has_lines), output
+    def __init__(self, program: str, arch: str, has_lines: bool, fast_compile: bool, output: int) -> None:
+        self.arguments, self.output = (program, arch, has_lines, fast_compile), output
         try:
-            command = _command(program, arch, has_lines, STDIN, f"{OPENED}{output}")
+            command = _command(*self.arguments, STDIN, f"{OPENED}{output}")
             self.process = _start(command, subprocess.PIPE, (output,))
         except BaseException:
             os.close(output)
@@ -314,8 +338,8 @@ class _Started:
         os.close(self.output)
 
 
-def _run(program: str, ptx: str, arch: str) -> tuple[int, str, bytes]:
-    arguments = program, arch, has_lines(ptx)
+def _run(program: str, ptx: str, arch: str, fast_compile: bool = False) -> tuple[int, str, bytes]:
+    arguments = program, arch, has_lines(ptx), fast_compile
     waiting = _started.get()
     if waiting is not None and waiting.process.returncode is None and waiting.arguments == arguments:
         return _finished(waiting.process, f"{OPENED}{waiting.output}", ptx)
@@ -326,9 +350,14 @@ def _run(program: str, ptx: str, arch: str) -> tuple[int, str, bytes]:
         return _finished(_start(_command(*arguments, source, output), None), output, None)
 
 
-def _command(program: str, arch: str, has_lines: bool, source: str, output: str) -> list[str]:
-    lines = ["--generate-line-info"] if has_lines else []
-    return [program, "-v", f"--gpu-name={arch}", *lines, "-o", output, source]
+def _command(
+    program: str, arch: str, has_lines: bool, fast_compile: bool, source: str, output: str
+) -> list[str]:
+    options = [
+        *(["--generate-line-info"] if has_lines else []),
+        *(["--Ofast-compile=min"] if fast_compile else []),
+    ]
+    return [program, "-v", f"--gpu-name={arch}", *options, "-o", output, source]
 
 
 def _start(command: list[str], stdin: int | None, files: tuple[int, ...] = ()) -> subprocess.Popen[str]:

@@ -125,12 +125,13 @@ def assembled(
     `tile_registers`: the registers of tiles that are live in each thread throughout the kernel."""
     from tegula.backend.llvm import compile_ptx
 
-    with ptx.started(target.arch, "!DILocation(" in text, config.ptxas):
+    fast_compile = ptx.is_compiled_fast(text, waiting > 0)
+    with ptx.started(target.arch, "!DILocation(" in text, config.ptxas, fast_compile):
         program = compile_ptx(text, target.arch)
         if require is not None:
             require(program)
         return ptx.compile_for_occupancy(
-            program, target.arch, waiting, shared_bytes, tile_registers, config.ptxas
+            program, target.arch, waiting, shared_bytes, tile_registers, config.ptxas, fast_compile
         )
 
 

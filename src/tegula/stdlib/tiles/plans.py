@@ -24,13 +24,14 @@ def distribution(
     rows: int, r: int, stride: int, threads: int
 ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
     """The shape of the inputs of a stage, and the grid of threads in which each thread has the inputs of its
-    butterflies, which are `stride` apart; None if there is no such grid."""
+    butterflies, which are `stride` apart; None if there is no such grid, or if threads would have whole rows, so that
+    a warp would access elements of many rows at once."""
     if rows == 1 and stride % threads == 0:
         return (r * stride,), (threads,) if threads % WARP == 0 else None
     if rows == 1:
         is_grid = threads % WARP == 0 and threads & (threads - 1) == 0
         return (r, stride), (1, threads) if is_grid else None
-    is_grid = threads % WARP == 0 and rows * stride == threads and stride & (stride - 1) == 0
+    is_grid = threads % WARP == 0 and rows * stride == threads and stride & (stride - 1) == 0 and stride > 1
     return (rows, r, stride), (rows, 1, stride) if is_grid else None
 
 
@@ -93,9 +94,10 @@ def code_length(size: int, radices: Sequence[int], group: int) -> float:
 
 def fits_registers(size: int, r: int, group: int) -> bool:
     """Whether the threads of a group of warps can hold all elements of a stage in registers: one butterfly each, or
-    several of few elements."""
+    several of few elements. Larger radices are primes, whose code is long."""
     butterflies = -(-(size // r) // group)
-    return group >= WARP and (butterflies == 1 or butterflies * r <= max_elements(group))
+    limit = max_elements(group) if r <= MAX_RADIX else MAX_ELEMENTS
+    return group >= WARP and (butterflies == 1 or butterflies * r <= limit)
 
 
 def max_elements(group: int) -> int:
