@@ -151,6 +151,25 @@ def test_small_tables_are_in_constant_memory_if_all_threads_read_the_same_elemen
     assert sorted(spaces) == [("const", "64"), ("global", "512"), ("global", "8192")]
 
 
+@tg.kernel
+def tables_of_elements(step: int, o: tg.array2d[float]):
+    def scaled(x, k):
+        return x * tg.table(ROWS, tg.float32)[k, step]
+
+    t = tg.tile_map(scaled, tg.tile_ones(shape=32, dtype=float), tg.tile_arange(32, dtype=int))
+    tg.tile_store(o[0], t)
+
+
+@pytest.mark.machine_code
+def test_tables_that_threads_read_for_different_elements_of_tiles_are_in_global_memory() -> None:
+    launch = Launch(tables_of_elements, [2, tg.zeros((1, 32))], (1, 32), 32)
+    lowered_kernel, compilation = agrees(launch)
+    code = lower_kernel(lowered_kernel, compilation, get_cuda_target())
+    run_together(code, tables_of_elements, launch.args, launch.dims, 2)
+    np.testing.assert_array_equal(launch.args[1].numpy()[0], ROWS[:, 2].astype(np.float32))
+    assert re.findall(r"^\.(\w+) \.align 16 \.b64 table", assemble(code)[0], re.M) == ["global"]
+
+
 REFUSED_EXPRESSIONS = {
     "COSINES + x": ("type-mismatch", "read elements of the table"),
     "tg.table(COSINES, tg.int8)[i]": ("out-of-range", "int8"),

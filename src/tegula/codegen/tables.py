@@ -11,6 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tegula.codegen.text import Code, constant, constants, memory_type, register_type, vector_of
+from tegula.ir import Carrier, Op
+from tegula.ops.lane import Lanes
+from tegula.ops.roles import Roles
 from tegula.ops.table import TableGet
 from tegula.types import DType, float32, float64, to_numpy
 
@@ -72,7 +75,7 @@ def table_elements(code: Code, op: TableGet, registers: Sequence[str], width: in
 
 def _space(code: Code, op: TableGet, size: int) -> str:
     """The address space of a table whose elements have `size` bytes."""
-    if not code.table_space or any(map(code.varies, op.indices)):
+    if not code.table_space or any(map(code.varies, op.indices)) or _is_for_elements(op):
         return code.table_space
     key, size = (id(op.elements), op.type), size * len(op.elements)
     others = sum([n for other, n in code.constant_tables.items() if other != key])
@@ -80,6 +83,16 @@ def _space(code: Code, op: TableGet, size: int) -> str:
         return code.table_space
     code.constant_tables[key] = size
     return CONSTANT_SPACE
+
+
+def _is_for_elements(op: Op) -> bool:
+    """Whether an op is in a function of the elements of a tile, which threads run for different elements."""
+    region = op.parent
+    while region is not None and region.parent is not None:
+        if not isinstance(region.parent, (Carrier, Lanes, Roles)):
+            return True
+        region = region.parent.parent
+    return False
 
 
 def _row(code: Code, op: TableGet, pointer_type: str, table: str, outer: Sequence[str]) -> str:
