@@ -55,7 +55,7 @@ MIN_TILE_REGISTERS, OTHER_REGISTERS = 96, 32
 """In registers per thread: the minimum size of tiles for which the tiles determine the number of resident CTAs, and the
 registers of such a kernel that do not hold tiles."""
 
-LONG_BLOCK = 2000
+LONG_BLOCK = 2500
 """The number of lines of LLVM's text above which a basic block is long (see `is_compiled_fast`)."""
 
 _LABEL = re.compile(r"^\S+:\n", re.M)
