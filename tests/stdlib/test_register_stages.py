@@ -7,21 +7,17 @@ import pytest
 
 import tegula as tg
 from support.campaigns import sampled
-from tegula.stdlib.tiles.plans import (
-    code_length,
-    distribution,
-    fits_registers,
-    is_rolled,
-    plan_of,
-    run_padding,
-)
-from tegula.stdlib.tiles.roots import run_stages, run_twiddles, runs, stages, twiddles
+from tegula.stdlib.tiles.plans import distribution, fits_registers, plan_of, run_padding
+from tegula.stdlib.tiles.rolled_plans import RolledPlan, code_length, is_rolled, rolled_plan
+from tegula.stdlib.tiles.roots import quotient_bits, run_stages, run_twiddles, runs, stages, twiddles
 
 BOUND = 3e-7
 
 
-def error(n: int, rows: int, block_dim: int, inverse: bool) -> float:
-    """The relative error of transforms of all rows by the threads of warps."""
+def error(
+    n: int, rows: int, block_dim: int, inverse: bool, alone: bool = False, repeats: bool = False
+) -> float:
+    """The relative error of transforms of all rows by the threads of warps. `alone`, `repeats`: as in `is_rolled`."""
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(np.complex64)
 
@@ -30,7 +26,7 @@ def error(n: int, rows: int, block_dim: int, inverse: bool) -> float:
     @tg.kernel
     def transform(x: tg.array1d[tg.vec2f], y: tg.array1d[tg.vec2f]):
         t = tg.tile_load(x, shape=rows * n)
-        tg.tile_store(y, library._tile_stockham(t, n, 1, inverse, False, False))
+        tg.tile_store(y, library._tile_stockham(t, n, 1, inverse, alone, repeats, False))
 
     y = tg.zeros(rows * n, dtype=tg.vec2f)
     tg.launch_tiled(transform, dim=1, inputs=[tg.array(x.ravel())], outputs=[y], block_dim=block_dim)
@@ -42,7 +38,7 @@ def error(n: int, rows: int, block_dim: int, inverse: bool) -> float:
 @sampled(2, "case", ((343, 3, 64, False), (729, 2, 64, True), (1331, 1, 32, False)))
 def test_stages_of_equal_radix_are_iterations_of_a_loop(case: tuple[int, int, int, bool]) -> None:
     n, rows, block_dim, inverse = case
-    assert is_rolled(rows * n, n, False, block_dim)
+    assert is_rolled(rows * n, n, False, False, block_dim)
     assert error(n, rows, block_dim, inverse) < BOUND
 
 
@@ -53,16 +49,61 @@ def test_stages_of_equal_radix_are_iterations_of_a_loop(case: tuple[int, int, in
     ("n", "block_dim"), ((6561, 352), (10000, 512), (8000, 416), (9000, 480), (14641, 1024), (16000, 1024))
 )
 def test_loops_over_stages_of_long_transforms_are_right(n: int, block_dim: int, inverse: bool) -> None:
-    assert is_rolled(n, n, False, block_dim)
+    assert is_rolled(n, n, False, False, block_dim)
     assert error(n, 1, block_dim, inverse) < BOUND
+
+
+@pytest.mark.machine_code
+@sampled(2, "case", ((280, 1, 32, True), (315, 2, 32, False), (336, 1, 32, False), (480, 2, 32, True)))
+def test_threads_with_all_inputs_of_two_stages_need_no_exchange(case: tuple[int, int, int, bool]) -> None:
+    """The code of other plans is longer than the limit."""
+    n, rows, block_dim, inverse = case
+    plan = rolled_plan(rows * n, n, False, True, block_dim)
+    assert plan is not None and plan.first > 1
+    assert error(n, rows, block_dim, inverse, repeats=True) < BOUND
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("inverse", (False, pytest.param(True, marks=pytest.mark.slow)))
+def test_threads_exchange_the_parts_of_rolled_stages(inverse: bool) -> None:
+    assert rolled_plan(8192, 8192, True, False, 256) == RolledPlan(2, ((16, 256, 2, 2),), 16, 64)
+    assert is_rolled(8192, 8192, True, False, 256)
+    assert error(8192, 1, 256, inverse, alone=True) < BOUND
+
+
+@pytest.mark.slow
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    ("n", "block_dim"), ((8192, 512), (16384, 1024), (2048, 128), (9216, 1024), (12288, 1024), (4608, 512))
+)
+def test_transforms_in_loops_are_right(n: int, block_dim: int) -> None:
+    assert is_rolled(n, n, False, True, block_dim)
+    assert error(n, 1, block_dim, False, repeats=True) < BOUND
 
 
 def test_a_run_has_the_stages_and_the_twiddle_factors_of_its_stages() -> None:
     plan = stages(8000)
     assert runs(plan) == ((10, 800, 1, 3), (8, 1, 1000, 1))
-    assert run_stages(10, 800, 1, 3).tolist() == [[1, 0], [10, 800], [100, 880]]
+    assert run_stages(10, 800, 1, 3)[:, :2].tolist() == [[1, 0], [10, 800], [100, 880]]
     for (r, m, _), first in zip(plan, (0, 800, 880), strict=False):
         assert np.array_equal(run_twiddles(10, 800, 3)[:, first : first + m], twiddles(r, m))
+
+
+@pytest.mark.parametrize(
+    "run",
+    ((10, 800, 1, 3), (16, 256, 2, 2), (8, 1024, 1, 3), (3, 729, 1, 6), (5, 625, 1, 5), (16, 64, 16, 2)),
+)
+def test_quotients_by_the_numbers_of_subsequences_are_exact(run: tuple[int, int, int, int]) -> None:
+    _, m, s, _ = run
+    numbers, bits = np.arange(m * s, dtype=np.uint32), quotient_bits(*run)
+    assert bits > 0
+    for divisor, _, reciprocal in run_stages(*run):
+        assert np.array_equal(numbers * np.uint32(reciprocal) >> bits, numbers // np.uint32(divisor))
+
+
+def test_quotients_that_need_more_than_32_bits_are_divisions() -> None:
+    assert quotient_bits(8, 8192, 1, 5) == 0
+    assert quotient_bits(4, 16384, 1, 8) == 0
 
 
 def test_threads_without_enough_registers_take_smaller_butterflies() -> None:
@@ -78,8 +119,15 @@ def test_threads_do_not_load_whole_rows() -> None:
 
 
 def test_code_is_longer_where_some_threads_have_no_butterfly() -> None:
-    assert code_length(8192, (16, 16, 32), 256) == 96
-    assert code_length(8000, (10, 10, 10, 8), 416) == 1.25 * 84
+    assert code_length(8192, (16, 16), (32,), 256) == 80
+    assert code_length(8000, (10, 10, 10), (8,), 416) == 1.25 * (60 + 12)
+
+
+def test_code_without_loops_is_short_or_would_hardly_be_shorter() -> None:
+    assert not is_rolled(4096, 4096, True, False, 256)
+    assert not is_rolled(2310, 2310, False, False, 160)
+    assert not is_rolled(1152, 1152, False, True, 128)
+    assert is_rolled(2048, 2048, False, True, 128)
 
 
 def test_paddings_of_runs_separate_the_banks_of_consecutive_threads() -> None:

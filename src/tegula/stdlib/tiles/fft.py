@@ -15,11 +15,11 @@ from tegula.stdlib.tiles.plans import (
     distribution,
     exchanges_parts,
     fits_registers,
-    is_rolled,
     padding,
     plan_of,
     split_butterflies,
 )
+from tegula.stdlib.tiles.rolled_plans import is_rolled, rolled_plan
 from tegula.stdlib.tiles.roots import (
     MAX_ELEMENTS,
     MAX_LENGTH,
@@ -29,7 +29,6 @@ from tegula.stdlib.tiles.roots import (
     is_smooth,
     output_position,
     padded_length,
-    runs,
     stages,
     twiddles,
 )
@@ -136,7 +135,7 @@ def _tile_dft_of_threads(
     """The transforms of all rows of n elements, all of whose stages begin and end in memory; `in_vectors` as in
     `_tile_stockham`."""
     if tg.static(is_smooth(n)):
-        return tg._tile_stockham(x, n, 1, inverse, False, in_vectors)
+        return tg._tile_stockham(x, n, 1, inverse, False, False, in_vectors)
     else:
         return tg._tile_chirp_dft(x, n, tg.static(transform_length(n)), inverse, in_vectors)
 
@@ -156,7 +155,7 @@ def _tile_transposed_dft(x: Tile[Complex, M, N], inverse: Flag) -> Tile[Complex,
     rows, n, size = x.shape[0], x.shape[1], tg.static(x.shape[0] * x.shape[1])
     columns = tg._tile_transposed_copy(x)
     if tg.static(is_smooth(n)):
-        result = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False, True)
+        result = tg._tile_stockham(tg.tile_reshape(columns, (size,)), n, rows, inverse, False, False, True)
         return tg.tile_reshape(result, (n, rows))
     else:
         return tg._tile_chirp_columns(columns, tg.static(transform_length(n)), inverse)
@@ -187,7 +186,9 @@ def _tile_chirp_columns(x: Tile[Complex, N, M], length: constexpr[int], inverse:
     product = tg.tile_map(tg._tile_complex_product, source, tg.tile_map(factor, index, 1))
     tg.tile_assign(padded, product, (0, 0))
     for step in tg._rolled(2):
-        spectrum = tg._tile_stockham(tg.tile_reshape(padded, (size,)), length, columns, False, False, True)
+        spectrum = tg._tile_stockham(
+            tg.tile_reshape(padded, (size,)), length, columns, False, False, True, True
+        )
         spectrum = tg.tile_reshape(spectrum, (length, columns))
         factors = tg.tile_map(factor, padded_index, step)
         tg.tile_assign(padded, tg.tile_map(tg._tile_swapped_product, spectrum, factors), (0, 0))
@@ -204,7 +205,11 @@ def _tile_dft_in_warps(
 
 @_tile_dft_in_warps.program(
     when=lambda N, n, alone, group, partial: (
-        alone and is_smooth(n) and holds_elements(group, partial) and exchanges_parts(N, n, group)
+        alone
+        and is_smooth(n)
+        and holds_elements(group, partial)
+        and exchanges_parts(N, n, group)
+        and not is_rolled(N, n, alone, False, group)
     )
 )
 def stockham_in_registers(x, n, inverse):
@@ -243,7 +248,7 @@ def stockham_in_registers(x, n, inverse):
 
 @_tile_dft_in_warps.program(when=lambda n: is_smooth(n))
 def stockham(x, n, inverse, alone):
-    return tg._tile_stockham(x, n, 1, inverse, alone, False)
+    return tg._tile_stockham(x, n, 1, inverse, alone, False, False)
 
 
 @cooperative
@@ -253,12 +258,13 @@ def _tile_stockham(
     columns: constexpr[int],
     inverse: Flag,
     alone: Flag,
+    repeats: Flag,
     in_vectors: Flag,
 ) -> Tile[Complex, N]:
     """The transforms by stages of all rows of n elements, or of the columns of matrices with n rows and `columns`
     columns, which are so many interleaved subsequences more. The inverse is the transform with real and imaginary
-    parts exchanged before the first stage and after the last stage. `in_vectors`: whether threads are lanes of
-    vectors, as on CPUs."""
+    parts exchanged before the first stage and after the last stage. `repeats`: whether the transform is in a loop;
+    `in_vectors`: whether threads are lanes of vectors, as on CPUs."""
     size = x.shape[0]
     result = tg.tile_reshape(x, (tg.static(size // columns), columns))
     threads = tg.group_size()
@@ -272,21 +278,26 @@ def _tile_stockham(
 
 
 @_tile_stockham.program(
-    when=lambda N, n, columns, alone, in_vectors, group, partial: (
-        columns == 1 and not in_vectors and not partial and is_rolled(N, n, alone, group)
+    when=lambda N, n, columns, alone, repeats, in_vectors, group, partial: (
+        columns == 1 and not in_vectors and not partial and is_rolled(N, n, alone, repeats, group)
     )
 )
-def rolled_stockham(x, n, inverse, alone):
+def rolled_stockham(x, n, inverse, alone, repeats):
     """Stages of equal radix are iterations of a loop, so that their code is shorter. All elements stay in registers."""
     size, lane, threads = x.shape[0], tg.group_lane(), tg.group_size()
-    plan = tg.static(runs(plan_of(size, n, alone, threads)))
+    first, plan, last, _ = tg.static(rolled_plan(size, n, alone, repeats, threads))
+    parts = tg.static(alone and len(plan) == 1 and plan[0][0] == last and exchanges_parts(size, n, threads))
     r, m, _, _ = tg.static(plan[0])
-    re, im = tg._tile_stage_inputs(tg.tile_reshape(x, (size, 1)), r, m, 1, inverse)
-    for index in tg.static(tuple(range(len(plan) - 1))):
+    re, im = tg._tile_stage_inputs(tg.tile_reshape(x, (size, 1)), tg.static(first * r), m, 1, inverse)
+    if tg.static(first > 1):
+        re, im = tg._tile_first_stage(re, im, first, m)
+    for index in tg.static(tuple(range(len(plan)))):
         r, m, s, count = tg.static(plan[index])
-        re, im = tg._tile_run(re, im, r, m, s, count, tg.static(plan[index + 1][0]), size)
-    r, _, s, count = tg.static(plan[-1])
-    re, im = tg._tile_last_run(re, im, r, s, count, size)
+        following = tg.static(plan[index + 1][0] if index + 1 < len(plan) else last)
+        place = tg.static(first if index == 0 else 1)
+        re, im = tg._tile_run(re, im, r, m, s, count, following, place, parts, size)
+    r = tg.static(last)
+    re, im = tg._tile_butterflies(re, im, r, 1, 1, tg.static(re.shape[0] // r))
     if tg.static(inverse):
         re, im = im, re
     stride, total = tg.static((n // r, size // r))
@@ -340,7 +351,7 @@ def _tile_chirp_dft(
     padded = tg._tile_with_length(source, length, in_vectors)
     for step in tg._rolled(2):
         spectrum = tg._tile_stockham(
-            tg.tile_reshape(padded, (rows * length,)), length, 1, False, False, in_vectors
+            tg.tile_reshape(padded, (rows * length,)), length, 1, False, False, True, in_vectors
         )
         padded = tg.tile_map(
             times_factor_swapped, tg.tile_reshape(spectrum, (rows, length)), padded_index, step

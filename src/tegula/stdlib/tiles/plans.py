@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,9 +10,7 @@ from tegula.stdlib.tiles.roots import (
     MAX_ELEMENTS,
     MAX_RADIX,
     MIN_ELEMENTS,
-    is_loop_on_gpu,
     radices,
-    runs,
     stages,
     stages_of,
 )
@@ -64,34 +61,6 @@ def elements_of_thread(size: int, group: int) -> int:
     return size // group if group % WARP == 0 and size % group == 0 else MAX_RADIX
 
 
-def is_rolled(size: int, n: int, alone: bool, group: int) -> bool:
-    """Whether stages of equal radix are a loop: if the code without loops is longer than `MAX_CODE`, and loops leave
-    out at least `MIN_SAVED` of it. The threads of a group of warps must hold all elements in all stages, whose
-    butterflies are no loops themselves."""
-    if group < WARP:
-        return False
-    plan = plan_of(size, n, alone, group)
-    if any(is_loop_on_gpu(*stage) for stage in plan):
-        return False
-    length = code_length(size, tuple(r for r, *_ in plan), group)
-    rolled_length = code_length(size, tuple(r for r, *_ in runs(plan)), group)
-    return (
-        length > MAX_CODE
-        and rolled_length <= (1 - MIN_SAVED) * length
-        and all(fits_registers(size, r, group) for r, *_ in plan)
-    )
-
-
-def code_length(size: int, radices: Sequence[int], group: int) -> float:
-    """The length of the code of the stages with these radices, as the number of elements of a thread's butterflies.
-    Elements count more in stages without butterflies for all threads, which need conditions."""
-    result = 0.0
-    for r in radices:
-        butterflies = -(-size // (r * group))
-        result += r * butterflies * (1 if butterflies * r * group == size else CONDITION_FACTOR)
-    return result
-
-
 def fits_registers(size: int, r: int, group: int) -> bool:
     """Whether the threads of a group of warps can hold all elements of a stage in registers: one butterfly each, or
     several of few elements. Larger radices are primes, whose code is long."""
@@ -109,11 +78,6 @@ def max_elements(group: int) -> int:
 MAX_ELEMENTS_OF_FEW, GROUP_ELEMENTS = 48, 16 << 10
 """The maximum number of elements that each thread of a small group holds in registers, and that all threads of a larger
 group hold."""
-
-MAX_CODE, MIN_SAVED, CONDITION_FACTOR = 75, 0.4, 1.25
-"""The maximum `code_length` of a transform without loops over stages, which cost about a tenth of the speed: first
-calls of transforms with longer code take more than 0.3 s; the part of the code that loops must leave out; and the
-length of the code of an element under a condition."""
 
 BANK_PHASE = 16
 """The number of 8-byte elements that the banks of shared memory access in one phase."""

@@ -22,9 +22,9 @@ MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
 """The minimum and the maximum number of complex elements that each thread of a group of warps holds in registers."""
 POWERS = range(256, 8193)
 """The padded lengths on GPUs that are preferably powers of two."""
-LENGTH_ALIGNMENT = 128
-"""Padded lengths that are multiples of this number let the threads of warps keep the inputs of the first stage and the
-results of the last stage in registers."""
+LENGTH_ALIGNMENT, LONG_ALIGNMENT = 128, 1024
+"""Padded lengths that are multiples of the first number let the threads of warps keep the inputs of the first stage and
+the results of the last stage in registers; long ones that are multiples of the second have stages of equal radix."""
 MAX_LENGTH = 1 << 16
 """The maximum length of a transform by stages."""
 
@@ -120,15 +120,38 @@ def runs(plan: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int, i
 
 
 def run_stages(r: int, m: int, s: int, count: int) -> np.ndarray:
-    """The stages of a run, (count, 2): s, and the first column of the stage in `run_twiddles`."""
-    columns = [m // r**k for k in range(count)]
-    return np.array([(s * r**k, sum(columns[:k])) for k in range(count)], np.int32)
+    """The stages of a run, (count, 3): s, the first column of the stage in `run_twiddles`, and, if `quotient_bits` is
+    not 0, 2 ** quotient_bits / s, rounded up."""
+    columns, spans = [m // r**k for k in range(count)], [s * r**k for k in range(count)]
+    power = 1 << quotient_bits(r, m, s, count)
+    return np.array([(spans[k], sum(columns[:k]), -(-power // spans[k])) for k in range(count)], np.int32)
+
+
+def quotient_bits(r: int, m: int, s: int, count: int) -> int:
+    """The number of bits of the products of 32 bits, of a number below m * s and a number of `run_stages`, that follow
+    the exact quotient; 0 if it would not be exact."""
+    bits = 32 - (m * s).bit_length()
+    return bits if m * s * s * r ** (count - 1) <= 1 << bits else 0
+
+
+def butterflies_of_threads(first: int, count: int, threads: int) -> np.ndarray:
+    """The factors by which a thread's number gives its first butterfly in the stages of a run, and the distances of the
+    thread's butterflies, (count, 2): `first` consecutive ones in the first stage, then as far apart as there are
+    threads."""
+    return np.array([(first, 1), *[(1, threads)] * (count - 1)], np.int32)
 
 
 @lru_cache(maxsize=64)
 def run_twiddles(r: int, m: int, count: int) -> np.ndarray:
     """The twiddle factors of the stages of a run, (r, columns, 2): those of `twiddles` side by side."""
     return np.concatenate([twiddles(r, m // r**k) for k in range(count)], axis=1)
+
+
+@lru_cache(maxsize=64)
+def first_twiddles(first: int, r: int, m: int) -> np.ndarray:
+    """The twiddle factors that are common to the results of butterflies p + i * m of a stage of radix `first`, (first,
+    m, 2): exp(-2 pi i q p / (first r m)). The others are `twiddles(first, r)`."""
+    return np.stack(roots(first * r * m, np.arange(first)[:, None] * np.arange(m)), axis=-1)
 
 
 @lru_cache(maxsize=64)
@@ -141,16 +164,23 @@ def padded_length(n: int, on_gpu: bool = False) -> int:
     """The padded length of Bluestein's algorithm: the least length >= 2 n - 1 without prime factors above 5. On GPUs
     the next power of two, if in POWERS, because transforms of such lengths take half the time for an element and have
     the shortest code, unless a multiple of LENGTH_ALIGNMENT is at most two thirds of it; beyond POWERS a multiple of
-    LENGTH_ALIGNMENT if it is at most an eighth longer than the least length."""
-    least = next(x for x in count(2 * n - 1) if is_smooth(x, (2, 3, 5)))
+    LONG_ALIGNMENT that is at most a ninth longer than 2 n - 1, or else one of LENGTH_ALIGNMENT that is at most an
+    eighth longer than the least length."""
+    least = _next_smooth(2 * n - 1)
     if not on_gpu:
         return least
-    power = 1 << (2 * n - 2).bit_length()
-    step = LENGTH_ALIGNMENT
-    aligned = next(x for x in count(-(-least // step) * step, step) if is_smooth(x, (2, 3, 5)))
+    power, aligned = 1 << (2 * n - 2).bit_length(), _next_smooth(least, LENGTH_ALIGNMENT)
     if power in POWERS:
         return aligned if 3 * aligned <= 2 * power else power
+    long_aligned = _next_smooth(least, LONG_ALIGNMENT)
+    if 9 * long_aligned <= 10 * (2 * n - 1):
+        return long_aligned
     return aligned if aligned <= least + least // 8 else least
+
+
+def _next_smooth(least: int, step: int = 1) -> int:
+    """The least multiple of `step` from `least` on without prime factors above 5."""
+    return next(x for x in count(-(-least // step) * step, step) if is_smooth(x, (2, 3, 5)))
 
 
 @lru_cache(maxsize=64)
@@ -250,9 +280,11 @@ def output_position(r: int) -> np.ndarray:
 
 
 __all__ = [
+    "butterflies_of_threads",
     "butterfly_steps",
     "chirp_factors",
     "factors",
+    "first_twiddles",
     "has_coprime_factors",
     "input_order",
     "is_large_prime",
@@ -260,6 +292,7 @@ __all__ = [
     "is_smooth",
     "output_position",
     "padded_length",
+    "quotient_bits",
     "radices",
     "roots",
     "roots_of_pairs",

@@ -1,0 +1,138 @@
+"""Plans of Fourier transforms whose stages of equal radix are iterations of loops, so that the code is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from tegula.stdlib.tiles.plans import fits_registers, max_elements, plan_of
+from tegula.stdlib.tiles.roots import MAX_RADIX, is_loop_on_gpu, runs, stages_of
+from tegula.stdlib.tiles.warps import WARP
+
+MAX_CODE, MAX_ROLLED_CODE = 40, 64
+"""The maximum `code_length` of a transform without loops over stages, and that of loops over the stages with the fewest
+exchanges."""
+
+MIN_SAVED, MIN_SAVED_OF_SOME = 0.2, 0.35
+"""The part of the code that loops must leave out, and that part if a kernel has a single transform in which some
+threads have no butterfly in some stage: in loops such threads compute as others do."""
+
+CONDITION_FACTOR, SHORT_FACTOR = 1.25, 0.5
+"""The length of the code of an element under a condition, and in a stage without an exchange."""
+
+MIN_SHORTER = 0.9
+"""The part of the code of another plan that a plan with more work may have at most."""
+
+
+class RolledPlan(NamedTuple):
+    """The stages of a transform as loops: the radix of a stage before the first loop without an exchange between both,
+    or 1 without such a stage; the runs of stages of equal radix, as `runs`; the radix of the last stage; and the length
+    of the code."""
+
+    first: int
+    runs: tuple[tuple[int, int, int, int], ...]
+    last: int
+    code: float
+
+
+def is_rolled(size: int, n: int, alone: bool, repeats: bool, group: int) -> bool:
+    """Whether stages of equal radix are a loop: if the code without loops is longer than `MAX_CODE`, and loops leave
+    out enough of it. `alone` as for `_tile_dft`; `repeats`: whether the transform is in a loop. Then loops are faster
+    for shorter code too if all threads have as many butterflies."""
+    unrolled = tuple(r for r, *_ in plan_of(size, n, alone, group))
+    length = code_length(size, unrolled[:-1], unrolled[-1:], group)
+    is_even = all(size % (r * group) == 0 for r in unrolled)
+    if length <= MAX_CODE and not (repeats and is_even):
+        return False
+    rolled = rolled_plan(size, n, alone, repeats, group)
+    min_saved = MIN_SAVED if is_even or repeats else MIN_SAVED_OF_SOME
+    return rolled is not None and rolled.code <= (1 - min_saved) * length
+
+
+@lru_cache(maxsize=256)
+def rolled_plan(size: int, n: int, alone: bool, repeats: bool, group: int) -> RolledPlan | None:
+    """The first plan of `_plans` whose code is at most `MAX_ROLLED_CODE`, or half of that in a kernel that `repeats`
+    the transform, because such a kernel has other long code; else the plan with the shortest code. None if the threads
+    of a group of warps cannot hold all elements in all stages, or if butterflies are loops themselves."""
+    plan = plan_of(size, n, alone, group)
+    if group < WARP or len(plan) < 2 or any(is_loop_on_gpu(*stage) for stage in plan):
+        return None
+    shortest = None
+    for candidate in _plans(size, n, tuple(r for r, *_ in plan), group):
+        if _fits(size, candidate, group) and (
+            shortest is None or candidate.code < MIN_SHORTER * shortest.code
+        ):
+            shortest = candidate
+            if shortest.code <= MAX_ROLLED_CODE / (2 if repeats else 1):
+                break
+    return shortest
+
+
+def _plans(size: int, n: int, radices: tuple[int, ...], group: int) -> Iterator[RolledPlan]:
+    """Plans in the order of their work: with these or as many other radices; with a stage before the first loop; with a
+    stage more. In each of these groups the shortest code is first.
+
+    Threads with one butterfly of radix first * r hold the inputs of a stage of radix `first` and those of the next
+    stage, of radix r, so that there is no exchange between both."""
+    count = len(radices)
+    yield from _by_length(_rolled(size, 1, x, group) for x in (radices, *_orders(n, count)))
+    yield from _by_length(
+        _rolled(size, first, x, group)
+        for first in range(2, MAX_RADIX + 1)
+        if n % first == 0
+        for x in _orders(n // first, count)
+        if -(-size // (x[0] * group)) == first
+    )
+    yield from _by_length(_rolled(size, 1, x, group) for x in _orders(n, count + 1))
+
+
+def _by_length(plans: Iterable[RolledPlan]) -> list[RolledPlan]:
+    return sorted(plans, key=lambda x: x.code)
+
+
+@lru_cache(maxsize=256)
+def _orders(n: int, count: int) -> tuple[tuple[int, ...], ...]:
+    """The factorisations of n in `count` radices up to MAX_RADIX, in descending order but for the last radix."""
+    return tuple(
+        (*x[:last], *x[last + 1 :], x[last])
+        for x in _factorisations(n, count, MAX_RADIX)
+        for last in range(count)
+        if last + 1 == count or x[last] != x[last + 1]
+    )
+
+
+def _factorisations(n: int, count: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """The factorisations of n in `count` factors from 2 to `largest`, in descending order."""
+    if count == 1:
+        yield from ((n,),) if 1 < n <= largest else ()
+        return
+    for r in range(2, largest + 1):
+        if n % r == 0:
+            yield from ((r, *rest) for rest in _factorisations(n // r, count - 1, r))
+
+
+def _rolled(size: int, first: int, radices: tuple[int, ...], group: int) -> RolledPlan:
+    """The plan with these radices after a stage of radix `first`, if that is more than 1."""
+    plan = stages_of((first, *radices) if first > 1 else radices)
+    loops, last = runs(plan[1:-1] if first > 1 else plan[:-1]), radices[-1]
+    short = (first * radices[0], last) if first > 1 else (last,)
+    return RolledPlan(first, loops, last, code_length(size, tuple(r for r, *_ in loops), short, group))
+
+
+def _fits(size: int, plan: RolledPlan, group: int) -> bool:
+    """Whether the threads of a group hold all elements in all stages in registers."""
+    largest = plan.first * plan.runs[0][0]
+    radices = (largest, *(r for r, *_ in plan.runs), plan.last)
+    return largest <= max_elements(group) and all(fits_registers(size, r, group) for r in radices)
+
+
+def code_length(size: int, radices: Sequence[int], short: Sequence[int], group: int) -> float:
+    """The length of the code of stages, as the number of elements of a thread's butterflies. `radices`: those of stages
+    with an exchange; `short`: those without, which count less. Elements count more in stages without butterflies for
+    all threads, which need conditions."""
+    result = 0.0
+    for r, factor in (*((r, 1.0) for r in radices), *((r, SHORT_FACTOR) for r in short)):
+        butterflies = -(-size // (r * group))
+        result += factor * r * butterflies * (1 if butterflies * r * group == size else CONDITION_FACTOR)
+    return result
