@@ -1,7 +1,8 @@
 """Wall time of first calls of batched linear algebra, transforms and sorts in a new process with an empty disk cache.
 
 The time begins before `import tegula`, after the import of NumPy, and on a GPU after the creation of the driver's
-context, which every program needs; it ends when the call returns."""
+context, which every program needs; it ends when the call returns. NumPy's BLAS has one thread: its threads are busy for
+a while after the import, and slow the measured one down."""
 
 from __future__ import annotations
 
@@ -116,7 +117,11 @@ def rows_of(name: str, device: str, runs: int = 3) -> Iterator[Row]:
         samples: list[float] = []
         for _ in range(runs):
             with tempfile.TemporaryDirectory() as folder:
-                environment = {"TEGULA_CACHE_DIR": folder, "CUDA_CACHE_DISABLE": "1"}
+                environment = {
+                    "TEGULA_CACHE_DIR": folder,
+                    "CUDA_CACHE_DISABLE": "1",
+                    "OPENBLAS_NUM_THREADS": "1",
+                }
                 samples.append(fresh_process(code if device == "cpu" else CONTEXT + code, environment))
         yield Row(
             f"first call, {name} {n}", min(samples), "ms", threshold=first_call.threshold(n), samples=runs

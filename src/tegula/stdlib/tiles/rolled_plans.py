@@ -10,13 +10,15 @@ from tegula.stdlib.tiles.plans import fits_registers, max_elements, plan_of
 from tegula.stdlib.tiles.roots import MAX_RADIX, is_loop_on_gpu, runs, stages_of
 from tegula.stdlib.tiles.warps import WARP
 
-MAX_CODE, MAX_ROLLED_CODE = 40, 64
-"""The maximum `code_length` of a transform without loops over stages, and that of loops over the stages with the fewest
-exchanges."""
+MAX_CODE, MIN_SAVED = 40, 0.2
+"""The maximum `code_length` of a transform without loops over stages, and the part of longer code that loops must leave
+out."""
 
-MIN_SAVED, MIN_SAVED_OF_SOME = 0.2, 0.35
-"""The part of the code that loops must leave out, and that part if a kernel has a single transform in which some
-threads have no butterfly in some stage: in loops such threads compute as others do."""
+MAX_UNEVEN_CODE, MIN_UNEVEN_SAVED = 52, 0.4
+"""The same numbers if some threads have no butterfly in some stage: in loops such threads compute as others do."""
+
+MAX_ROLLED_CODE = 64
+"""The maximum `code_length` of loops over the stages with the fewest exchanges."""
 
 CONDITION_FACTOR, SHORT_FACTOR = 1.25, 0.5
 """The length of the code of an element under a condition, and in a stage without an exchange."""
@@ -37,16 +39,16 @@ class RolledPlan(NamedTuple):
 
 
 def is_rolled(size: int, n: int, alone: bool, repeats: bool, group: int) -> bool:
-    """Whether stages of equal radix are a loop: if the code without loops is longer than `MAX_CODE`, and loops leave
-    out enough of it. `alone` as for `_tile_dft`; `repeats`: whether the transform is in a loop. Then loops are faster
-    for shorter code too if all threads have as many butterflies."""
+    """Whether stages of equal radix are a loop: if the code without loops is long, and loops leave out enough of it.
+    `alone` as for `_tile_dft`; `repeats`: whether the transform is in a loop, so that there is other long code. Then
+    loops are faster for shorter code too if all threads have as many butterflies."""
     unrolled = tuple(r for r, *_ in plan_of(size, n, alone, group))
     length = code_length(size, unrolled[:-1], unrolled[-1:], group)
     is_even = all(size % (r * group) == 0 for r in unrolled)
-    if length <= MAX_CODE and not (repeats and is_even):
+    if length <= (MAX_CODE if is_even else MAX_UNEVEN_CODE) and not (repeats and is_even):
         return False
     rolled = rolled_plan(size, n, alone, repeats, group)
-    min_saved = MIN_SAVED if is_even or repeats else MIN_SAVED_OF_SOME
+    min_saved = MIN_SAVED if is_even or repeats else MIN_UNEVEN_SAVED
     return rolled is not None and rolled.code <= (1 - min_saved) * length
 
 
