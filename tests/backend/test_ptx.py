@@ -200,8 +200,7 @@ def test_warnings_of_ptxas_are_errors(line: str) -> None:
     (79, 128, 0, [8]),  # 9 blocks leave 56 registers
     (200, 64, 0, [6]),  # 5 blocks have 10 warps, 3 of them on some schedulers, which is room for 6
     (79, 128, 36 << 10, []),  # 6 blocks fit into registers, and into shared memory
-    (79, 128, 20 << 10, [8]),
-    (79, 128, 24 << 10, []),  # 8 blocks leave 56 KB for the L1 cache
+    (79, 128, 24 << 10, [8]),
     (26, 256, 0, []),  # 8 blocks fit already
 ])  # fmt: skip
 def test_more_blocks_are_tried_once_and_only_with_enough_registers(

@@ -14,10 +14,8 @@ from tegula.stdlib.tiles.roots import quotient_bits, run_stages, run_twiddles, r
 BOUND = 3e-7
 
 
-def error(
-    n: int, rows: int, block_dim: int, inverse: bool, alone: bool = False, repeats: bool = False
-) -> float:
-    """The relative error of transforms of all rows by the threads of warps. `alone`, `repeats`: as in `is_rolled`."""
+def error(n: int, rows: int, block_dim: int, inverse: bool, repeats: bool = False) -> float:
+    """The relative error of transforms of all rows by the threads of warps. `repeats`: as in `is_rolled`."""
     rng = np.random.default_rng(n)
     x = (rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))).astype(np.complex64)
 
@@ -26,7 +24,7 @@ def error(
     @tg.kernel
     def transform(x: tg.array1d[tg.vec2f], y: tg.array1d[tg.vec2f]):
         t = tg.tile_load(x, shape=rows * n)
-        tg.tile_store(y, library._tile_stockham(t, n, 1, inverse, alone, repeats, False))
+        tg.tile_store(y, library._tile_stockham(t, n, 1, inverse, False, repeats, False))
 
     y = tg.zeros(rows * n, dtype=tg.vec2f)
     tg.launch_tiled(transform, dim=1, inputs=[tg.array(x.ravel())], outputs=[y], block_dim=block_dim)
@@ -54,21 +52,11 @@ def test_loops_over_stages_of_long_transforms_are_right(n: int, block_dim: int, 
 
 
 @pytest.mark.machine_code
-@sampled(2, "case", ((280, 1, 32, True), (315, 2, 32, False), (336, 1, 32, False), (480, 2, 32, True)))
-def test_threads_with_all_inputs_of_two_stages_need_no_exchange(case: tuple[int, int, int, bool]) -> None:
-    """The code of other plans is longer than the limit."""
+@sampled(2, "case", ((1024, 2, 128, True), (512, 1, 64, False), (2048, 1, 128, True), (1536, 1, 96, False)))
+def test_stages_of_a_transform_in_a_loop_are_loops(case: tuple[int, int, int, bool]) -> None:
     n, rows, block_dim, inverse = case
-    plan = rolled_plan(rows * n, n, False, True, block_dim)
-    assert plan is not None and plan.first > 1
+    assert is_rolled(rows * n, n, False, True, block_dim)
     assert error(n, rows, block_dim, inverse, repeats=True) < BOUND
-
-
-@pytest.mark.machine_code
-@pytest.mark.parametrize("inverse", (False, pytest.param(True, marks=pytest.mark.slow)))
-def test_threads_exchange_the_parts_of_rolled_stages(inverse: bool) -> None:
-    assert rolled_plan(8192, 8192, True, False, 256) == RolledPlan(2, ((16, 256, 2, 2),), 16, 64)
-    assert is_rolled(8192, 8192, True, False, 256)
-    assert error(8192, 1, 256, inverse, alone=True) < BOUND
 
 
 @pytest.mark.slow
@@ -119,8 +107,13 @@ def test_threads_do_not_load_whole_rows() -> None:
 
 
 def test_code_is_longer_where_some_threads_have_no_butterfly() -> None:
-    assert code_length(8192, (16, 16), (32,), 256) == 80
-    assert code_length(8000, (10, 10, 10), (8,), 416) == 1.25 * (60 + 12)
+    assert code_length(8192, (16, 16, 32), 256) == 80
+    assert code_length(8000, (10, 10, 10, 8), 416) == 1.25 * (60 + 12)
+
+
+def test_the_last_radix_and_the_number_of_stages_make_code_short() -> None:
+    assert rolled_plan(8192, 8192, False, True, 512) == RolledPlan(((8, 1024, 1, 3),), 16, 24)
+    assert rolled_plan(7776, 7776, False, False, 352) == RolledPlan(((6, 1296, 1, 4),), 6, 45)
 
 
 def test_code_without_loops_is_short_or_would_hardly_be_shorter() -> None:

@@ -39,9 +39,6 @@ WARP, SCHEDULERS = 32, 4
 """The threads of a warp, and the schedulers of an SM: each has a quarter of the registers, and of the warps."""
 SHARED_BYTES, RESERVED_BYTES = 228 << 10, 1 << 10
 """The bytes of shared memory of an SM, and the bytes of each CTA that are reserved by the hardware."""
-CACHE_BYTES, MIN_CACHE_BYTES = 256 << 10, 64 << 10
-"""The bytes of an SM for shared memory and the L1 cache, and the minimum that more resident CTAs leave for the cache: a
-transform of 8192 with 56 KB took 1.07 to 1.11 of the time with 124 KB, because the cache holds the loads of a CTA."""
 MIN_GAIN = 1.25
 """The minimum factor by which the number of resident CTAs grows with fewer registers."""
 ENOUGH_WARPS, ENOUGH_SYNCHRONISED_WARPS = 24, 32
@@ -145,8 +142,7 @@ def fill_multiprocessor(
         if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
             limited = _with_registers(ptx, arch, more_registers, configured)
         return cubin if limited.spill_bytes else limited
-    with_cache = (CACHE_BYTES - MIN_CACHE_BYTES) // (shared_bytes + RESERVED_BYTES)
-    blocks = _likely_blocks(cubin.registers, ptx, threads, resident, min(max_blocks, with_cache))
+    blocks = _likely_blocks(cubin.registers, ptx, threads, resident, max_blocks)
     limited = _for_blocks(ptx, arch, blocks, threads, configured) if blocks > resident else cubin
     return cubin if limited.spill_bytes else limited
 

@@ -205,11 +205,7 @@ def _tile_dft_in_warps(
 
 @_tile_dft_in_warps.program(
     when=lambda N, n, alone, group, partial: (
-        alone
-        and is_smooth(n)
-        and holds_elements(group, partial)
-        and exchanges_parts(N, n, group)
-        and not is_rolled(N, n, alone, False, group)
+        alone and is_smooth(n) and holds_elements(group, partial) and exchanges_parts(N, n, group)
     )
 )
 def stockham_in_registers(x, n, inverse):
@@ -285,17 +281,13 @@ def _tile_stockham(
 def rolled_stockham(x, n, inverse, alone, repeats):
     """Stages of equal radix are iterations of a loop, so that their code is shorter. All elements stay in registers."""
     size, lane, threads = x.shape[0], tg.group_lane(), tg.group_size()
-    first, plan, last, _ = tg.static(rolled_plan(size, n, alone, repeats, threads))
-    parts = tg.static(alone and len(plan) == 1 and plan[0][0] == last and exchanges_parts(size, n, threads))
+    plan, last, _ = tg.static(rolled_plan(size, n, alone, repeats, threads))
     r, m, _, _ = tg.static(plan[0])
-    re, im = tg._tile_stage_inputs(tg.tile_reshape(x, (size, 1)), tg.static(first * r), m, 1, inverse)
-    if tg.static(first > 1):
-        re, im = tg._tile_first_stage(re, im, first, m)
+    re, im = tg._tile_stage_inputs(tg.tile_reshape(x, (size, 1)), r, m, 1, inverse)
     for index in tg.static(tuple(range(len(plan)))):
         r, m, s, count = tg.static(plan[index])
         following = tg.static(plan[index + 1][0] if index + 1 < len(plan) else last)
-        place = tg.static(first if index == 0 else 1)
-        re, im = tg._tile_run(re, im, r, m, s, count, following, place, parts, size)
+        re, im = tg._tile_run(re, im, r, m, s, count, following, size)
     r = tg.static(last)
     re, im = tg._tile_butterflies(re, im, r, 1, 1, tg.static(re.shape[0] // r))
     if tg.static(inverse):

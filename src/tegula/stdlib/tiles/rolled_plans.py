@@ -20,19 +20,17 @@ MAX_UNEVEN_CODE, MIN_UNEVEN_SAVED = 52, 0.4
 MAX_ROLLED_CODE = 64
 """The maximum `code_length` of loops over the stages with the fewest exchanges."""
 
-CONDITION_FACTOR, SHORT_FACTOR = 1.25, 0.5
-"""The length of the code of an element under a condition, and in a stage without an exchange."""
+CONDITION_FACTOR, LAST_FACTOR = 1.25, 0.5
+"""The length of the code of an element under a condition, and in the last stage."""
 
 MIN_SHORTER = 0.9
 """The part of the code of another plan that a plan with more work may have at most."""
 
 
 class RolledPlan(NamedTuple):
-    """The stages of a transform as loops: the radix of a stage before the first loop without an exchange between both,
-    or 1 without such a stage; the runs of stages of equal radix, as `runs`; the radix of the last stage; and the length
-    of the code."""
+    """The stages of a transform as loops: the runs of stages of equal radix, as `runs`, the radix of the last stage,
+    and the length of the code."""
 
-    first: int
     runs: tuple[tuple[int, int, int, int], ...]
     last: int
     code: float
@@ -43,7 +41,7 @@ def is_rolled(size: int, n: int, alone: bool, repeats: bool, group: int) -> bool
     `alone` as for `_tile_dft`; `repeats`: whether the transform is in a loop, so that there is other long code. Then
     loops are faster for shorter code too if all threads have as many butterflies."""
     unrolled = tuple(r for r, *_ in plan_of(size, n, alone, group))
-    length = code_length(size, unrolled[:-1], unrolled[-1:], group)
+    length = code_length(size, unrolled, group)
     is_even = all(size % (r * group) == 0 for r in unrolled)
     if length <= (MAX_CODE if is_even else MAX_UNEVEN_CODE) and not (repeats and is_even):
         return False
@@ -72,21 +70,11 @@ def rolled_plan(size: int, n: int, alone: bool, repeats: bool, group: int) -> Ro
 
 
 def _plans(size: int, n: int, radices: tuple[int, ...], group: int) -> Iterator[RolledPlan]:
-    """Plans in the order of their work: with these or as many other radices; with a stage before the first loop; with a
-    stage more. In each of these groups the shortest code is first.
-
-    Threads with one butterfly of radix first * r hold the inputs of a stage of radix `first` and those of the next
-    stage, of radix r, so that there is no exchange between both."""
+    """Plans with these or as many other radices, and then those with a stage more. In both groups the shortest code is
+    first."""
     count = len(radices)
-    yield from _by_length(_rolled(size, 1, x, group) for x in (radices, *_orders(n, count)))
-    yield from _by_length(
-        _rolled(size, first, x, group)
-        for first in range(2, MAX_RADIX + 1)
-        if n % first == 0
-        for x in _orders(n // first, count)
-        if -(-size // (x[0] * group)) == first
-    )
-    yield from _by_length(_rolled(size, 1, x, group) for x in _orders(n, count + 1))
+    yield from _by_length(_rolled(size, x, group) for x in (radices, *_orders(n, count)))
+    yield from _by_length(_rolled(size, x, group) for x in _orders(n, count + 1))
 
 
 def _by_length(plans: Iterable[RolledPlan]) -> list[RolledPlan]:
@@ -114,27 +102,24 @@ def _factorisations(n: int, count: int, largest: int) -> Iterator[tuple[int, ...
             yield from ((r, *rest) for rest in _factorisations(n // r, count - 1, r))
 
 
-def _rolled(size: int, first: int, radices: tuple[int, ...], group: int) -> RolledPlan:
-    """The plan with these radices after a stage of radix `first`, if that is more than 1."""
-    plan = stages_of((first, *radices) if first > 1 else radices)
-    loops, last = runs(plan[1:-1] if first > 1 else plan[:-1]), radices[-1]
-    short = (first * radices[0], last) if first > 1 else (last,)
-    return RolledPlan(first, loops, last, code_length(size, tuple(r for r, *_ in loops), short, group))
+def _rolled(size: int, radices: tuple[int, ...], group: int) -> RolledPlan:
+    """The plan with these radices."""
+    loops, last = runs(stages_of(radices)[:-1]), radices[-1]
+    return RolledPlan(loops, last, code_length(size, (*(r for r, *_ in loops), last), group))
 
 
 def _fits(size: int, plan: RolledPlan, group: int) -> bool:
     """Whether the threads of a group hold all elements in all stages in registers."""
-    largest = plan.first * plan.runs[0][0]
-    radices = (largest, *(r for r, *_ in plan.runs), plan.last)
-    return largest <= max_elements(group) and all(fits_registers(size, r, group) for r in radices)
+    radices = (*(r for r, *_ in plan.runs), plan.last)
+    return max(radices) <= max_elements(group) and all(fits_registers(size, r, group) for r in radices)
 
 
-def code_length(size: int, radices: Sequence[int], short: Sequence[int], group: int) -> float:
-    """The length of the code of stages, as the number of elements of a thread's butterflies. `radices`: those of stages
-    with an exchange; `short`: those without, which count less. Elements count more in stages without butterflies for
-    all threads, which need conditions."""
+def code_length(size: int, radices: Sequence[int], group: int) -> float:
+    """The length of the code of stages, as the number of elements of a thread's butterflies. Those of the last stage,
+    without an exchange, count less, and those in stages without butterflies for all threads, which need conditions,
+    count more."""
     result = 0.0
-    for r, factor in (*((r, 1.0) for r in radices), *((r, SHORT_FACTOR) for r in short)):
+    for r, factor in zip(radices, (*[1.0] * (len(radices) - 1), LAST_FACTOR), strict=True):
         butterflies = -(-size // (r * group))
         result += factor * r * butterflies * (1 if butterflies * r * group == size else CONDITION_FACTOR)
     return result

@@ -134,24 +134,10 @@ def quotient_bits(r: int, m: int, s: int, count: int) -> int:
     return bits if m * s * s * r ** (count - 1) <= 1 << bits else 0
 
 
-def butterflies_of_threads(first: int, count: int, threads: int) -> np.ndarray:
-    """The factors by which a thread's number gives its first butterfly in the stages of a run, and the distances of the
-    thread's butterflies, (count, 2): `first` consecutive ones in the first stage, then as far apart as there are
-    threads."""
-    return np.array([(first, 1), *[(1, threads)] * (count - 1)], np.int32)
-
-
 @lru_cache(maxsize=64)
 def run_twiddles(r: int, m: int, count: int) -> np.ndarray:
     """The twiddle factors of the stages of a run, (r, columns, 2): those of `twiddles` side by side."""
     return np.concatenate([twiddles(r, m // r**k) for k in range(count)], axis=1)
-
-
-@lru_cache(maxsize=64)
-def first_twiddles(first: int, r: int, m: int) -> np.ndarray:
-    """The twiddle factors that are common to the results of butterflies p + i * m of a stage of radix `first`, (first,
-    m, 2): exp(-2 pi i q p / (first r m)). The others are `twiddles(first, r)`."""
-    return np.stack(roots(first * r * m, np.arange(first)[:, None] * np.arange(m)), axis=-1)
 
 
 @lru_cache(maxsize=64)
@@ -280,11 +266,9 @@ def output_position(r: int) -> np.ndarray:
 
 
 __all__ = [
-    "butterflies_of_threads",
     "butterfly_steps",
     "chirp_factors",
     "factors",
-    "first_twiddles",
     "has_coprime_factors",
     "input_order",
     "is_large_prime",
