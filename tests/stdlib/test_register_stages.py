@@ -109,6 +109,7 @@ def test_threads_do_not_load_whole_rows() -> None:
 def test_code_is_longer_where_some_threads_have_no_butterfly() -> None:
     assert code_length(8192, (16, 16, 32), 256) == 80
     assert code_length(8000, (10, 10, 10, 8), 416) == 1.25 * (60 + 12)
+    assert code_length(1, (), 1) == 0
 
 
 def test_the_last_radix_and_the_number_of_stages_make_code_short() -> None:

@@ -119,7 +119,7 @@ def code_length(size: int, radices: Sequence[int], group: int) -> float:
     without an exchange, count less, and those in stages without butterflies for all threads, which need conditions,
     count more."""
     result = 0.0
-    for r, factor in zip(radices, (*[1.0] * (len(radices) - 1), LAST_FACTOR), strict=True):
-        butterflies = -(-size // (r * group))
+    for stage, r in enumerate(radices, start=1):
+        butterflies, factor = -(-size // (r * group)), LAST_FACTOR if stage == len(radices) else 1
         result += factor * r * butterflies * (1 if butterflies * r * group == size else CONDITION_FACTOR)
     return result
