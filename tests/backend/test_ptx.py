@@ -313,6 +313,18 @@ def test_kernels_that_spill_with_few_registers_are_assembled_for_as_many_blocks(
     assert (cubin.registers, cubin.spill_bytes) == (registers, spilled)
 
 
+def test_code_with_fewer_spills_is_taken(tmp_path: Path) -> None:
+    """With a ptxas that takes 32 registers unless a number of CTAs is given, and always spills."""
+    ptxas = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; registers=32; spilled=14404\n'
+        'grep -q minnctapersm "$3" && registers=128 && spilled=1412\n'
+        'echo "$spilled bytes spill stores, 0 bytes spill loads" >&2; echo "Used $registers registers" >&2',
+    )
+    cubin = compile_for_occupancy(".maxntid 512\n", "sm_90a", 512, 216 << 10, configured=ptxas)
+    assert (cubin.registers, cubin.spill_bytes) == (128, 1412)
+
+
 @pytest.mark.parametrize(("spilled", "runs"), [(0, [6]), (8, [6, None])])
 def test_kernels_that_hold_many_registers_of_tiles_are_assembled_once(
     spilled: int, runs: list[int | None], tmp_path: Path

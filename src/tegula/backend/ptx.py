@@ -135,13 +135,14 @@ def fill_multiprocessor(
     max_blocks = min(THREADS // threads, MAX_BLOCKS, SHARED_BYTES // (shared_bytes + RESERVED_BYTES))
     resident = min(max_blocks, _resident_blocks(cubin.registers, threads))
     if cubin.spill_bytes:
-        # ptxas may spill although it uses fewer registers than a CTA can have, unless a number of CTAs is given.
+        # ptxas may spill although it uses fewer registers than a CTA can have, unless a number of CTAs is given: 14 KB
+        # with 32 registers instead of 1 KB with 128.
         fits = cubin.registers < min(MAX_REGISTERS, _registers(1, threads)) and resident > 0
         limited = _for_blocks(ptx, arch, resident, threads, configured) if fits else cubin
         more_registers = (cubin.registers // REGISTER_STEP + 1) * REGISTER_STEP
         if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
             limited = _with_registers(ptx, arch, more_registers, configured)
-        return cubin if limited.spill_bytes else limited
+        return limited if limited.spill_bytes < cubin.spill_bytes else cubin
     blocks = _likely_blocks(cubin.registers, ptx, threads, resident, max_blocks)
     limited = _for_blocks(ptx, arch, blocks, threads, configured) if blocks > resident else cubin
     return cubin if limited.spill_bytes else limited
