@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from inspect import unwrap
 from pathlib import Path
 
@@ -414,6 +414,25 @@ def test_a_started_ptxas_leaves_no_open_files(tmp_path: Path) -> None:
     with pytest.raises(InternalError, match="cannot be started"), started("sm_90a", False, str(tmp_path)):
         pass
     assert os.listdir("/proc/self/fd") == before
+
+
+@pytest.mark.parametrize("is_started", (True, False))
+def test_work_is_done_while_ptxas_runs(is_started: bool, tmp_path: Path) -> None:
+    """A ptxas that waits for the work before it reads more text than a pipe holds."""
+    done, text = tmp_path / "done", "a" * 300_000
+    ptxas = program(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done\n'
+        f'for k in $(seq 200); do [ -e {done} ] && cat "$3" > "$2" && exit 0; sleep 0.02; done; exit 1',
+    )
+    with started("sm_90a", False, ptxas) if is_started else nullcontext():
+        assert compile_cubin(text, "sm_90a", ptxas, meanwhile=done.mkdir).code == text.encode()
+
+
+def test_an_error_of_the_work_ends_ptxas(tmp_path: Path) -> None:
+    ptxas = program(tmp_path, "exec sleep 60")
+    with pytest.raises(ZeroDivisionError), started("sm_90a", False, ptxas):
+        compile_cubin("text", "sm_90a", ptxas, meanwhile=lambda: 1 // 0)
 
 
 def test_a_ptxas_that_was_started_in_vain_is_ended(tmp_path: Path) -> None:

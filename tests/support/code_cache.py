@@ -51,14 +51,19 @@ class StoredCode:
         return (self._cached(path) or self._store(path, _ptx(ir_text, arch).encode())).decode()
 
     def assemble(
-        self, program: str, text: str, arch: str, fast_compile: bool = False
+        self,
+        program: str,
+        text: str,
+        arch: str,
+        fast_compile: bool = False,
+        meanwhile: Callable[[], object] | None = None,
     ) -> tuple[int, str, bytes]:
         """Run ptxas, with the cache. Returns the exit status, the output and the cubin."""
         stamp = ptx._program_identity(program) if os.path.exists(program) else program
         path = self._path(stamp, arch, text, *(["fast_compile"] if fast_compile else []))
         data = self._cached(path)
         if not data:
-            status, log, code = _cubin(program, text, arch, fast_compile)
+            status, log, code = _cubin(program, text, arch, fast_compile, meanwhile)
             if status:
                 return status, log, code
             data = self._store(path, _LENGTH.pack(len(log.encode())) + log.encode() + code)

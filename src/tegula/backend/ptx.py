@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from math import prod
+from threading import Thread
+from typing import IO
 
 from tegula.dataclass import dataclass
 from tegula.deferred import deferred_imports
@@ -101,14 +103,21 @@ class Complaint(InternalError):
     """Raised if ptxas compiled the code with a message that generated code must not cause."""
 
 
-def compile_cubin(ptx: str, arch: str, configured: str | None = None, fast_compile: bool = False) -> Cubin:
+def compile_cubin(
+    ptx: str,
+    arch: str,
+    configured: str | None = None,
+    fast_compile: bool = False,
+    meanwhile: Callable[[], object] | None = None,
+) -> Cubin:
     """Compile PTX with the first ptxas that knows `arch`, or return the PTX if there is no ptxas.
 
     `configured`: the path of the only ptxas to use, or "driver" for none. `fast_compile`: without the slowest
-    optimisations of ptxas, if it has the option. InternalError if ptxas refuses the PTX; Complaint, a subclass, if it
+    optimisations of ptxas, if it has the option; `meanwhile`: a function that is called while ptxas runs.
+    InternalError if ptxas refuses the PTX; Complaint, a subclass, if it
     emits a message that generated code must not cause: serialised matmuls, ignored register budgets, any warning."""
     for program in candidates(configured):
-        status, log, code = _run(program, ptx, arch, fast_compile)
+        status, log, code = _run(program, ptx, arch, fast_compile, meanwhile)
         if fast_compile and status and _UNKNOWN_OPTION.search(log):
             status, log, code = _run(program, ptx, arch)
         if status == 0:
@@ -120,10 +129,17 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None, fast_compi
 
 
 def fill_multiprocessor(
-    cubin: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None, shared_bytes: int = 0
+    cubin: Cubin,
+    ptx: str,
+    arch: str,
+    threads: int,
+    configured: str | None = None,
+    shared_bytes: int = 0,
+    pressure: Callable[[], Pressure] | None = None,
 ) -> Cubin:
     """The code reassembled for the maximum number of resident CTAs per SM without register spills. `threads`: the
-    threads of a CTA, which may be fewer than the maximum; `shared_bytes`: the shared memory of a CTA.
+    threads of a CTA, which may be fewer than the maximum; `shared_bytes`: the shared memory of a CTA; `pressure`: the
+    function that returns the register pressure of the PTX, by default `register_pressure`.
 
     Memory-bound kernels gain from occupancy. The kernel is assembled at most once more, because ptxas takes as long as
     the rest of a compile: for the maximum number of CTAs that leaves a thread enough registers according to
@@ -143,15 +159,18 @@ def fill_multiprocessor(
         if limited.spill_bytes and more_registers <= MAX_REGISTERS and _holds_blocks_of_one_warp(ptx):
             limited = _with_registers(ptx, arch, more_registers, configured)
         return limited if limited.spill_bytes < cubin.spill_bytes else cubin
-    blocks = _likely_blocks(cubin.registers, ptx, threads, resident, max_blocks)
+    pressure = pressure or partial(register_pressure, ptx)
+    blocks = _likely_blocks(cubin.registers, ptx, threads, resident, max_blocks, pressure)
     limited = _for_blocks(ptx, arch, blocks, threads, configured) if blocks > resident else cubin
     return cubin if limited.spill_bytes else limited
 
 
-def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_blocks: int) -> int:
+def _likely_blocks(
+    registers: int, ptx: str, threads: int, resident: int, max_blocks: int, pressure: Callable[[], Pressure]
+) -> int:
     """The maximum number of resident CTAs, at least `MIN_GAIN` times as many, for which a kernel is likely not to
     spill; `resident` if no number is, or if these CTAs have enough warps. `registers`: the registers of a thread with
-    `resident` CTAs."""
+    `resident` CTAs; `pressure`: the function that returns the register pressure."""
     has_separate_warps = _holds_blocks_of_one_warp(ptx)
     resident_warps = resident * _warps(threads)
     if resident_warps >= ENOUGH_WARPS and has_separate_warps:
@@ -169,8 +188,7 @@ def _likely_blocks(registers: int, ptx: str, threads: int, resident: int, max_bl
         if limit
         >= registers * (LIKELY_FRACTION if has_separate_warps or blocks > resident + 1 else POSSIBLE_FRACTION)
     ]
-    pressure = register_pressure(ptx) if candidates else Pressure(0, 0)
-    return next((b for b in candidates if _is_enough(limits[b], registers, pressure)), resident)
+    return next((b for b in candidates if _is_enough(limits[b], registers, pressure())), resident)
 
 
 def _is_enough(limit: int, registers: int, pressure: Pressure) -> bool:
@@ -233,17 +251,21 @@ def compile_for_occupancy(
     fast_compile: bool = False,
 ) -> Cubin:
     """The machine code of PTX. `threads`: the threads of a CTA if the kernel mostly waits for memory, so that fewer
-    registers per thread let more CTAs be resident, else 0. `shared_bytes`: the shared memory of a CTA.
+    registers per thread let more CTAs be resident, else 0; their register pressure is computed while ptxas runs.
+    `shared_bytes`: the shared memory of a CTA.
     `tile_registers`: the registers of tiles that each thread holds throughout. `fast_compile`: as for `compile_cubin`,
     unless registers are spilled then."""
     if threads and tile_registers >= MIN_TILE_REGISTERS:
         cubin = compile_resident(ptx, arch, threads, tile_registers, configured, shared_bytes)
         if cubin is not None:
             return cubin
-    cubin = compile_cubin(ptx, arch, configured, fast_compile)
+    pressure = cache(partial(register_pressure, ptx)) if threads else None
+    cubin = compile_cubin(ptx, arch, configured, fast_compile, pressure)
     if fast_compile and cubin.spill_bytes:
         cubin = compile_cubin(ptx, arch, configured)
-    return fill_multiprocessor(cubin, ptx, arch, threads, configured, shared_bytes) if threads else cubin
+    if not threads:
+        return cubin
+    return fill_multiprocessor(cubin, ptx, arch, threads, configured, shared_bytes, pressure)
 
 
 def compile_resident(
@@ -339,16 +361,22 @@ class _Started:
         os.close(self.output)
 
 
-def _run(program: str, ptx: str, arch: str, fast_compile: bool = False) -> tuple[int, str, bytes]:
+def _run(
+    program: str,
+    ptx: str,
+    arch: str,
+    fast_compile: bool = False,
+    meanwhile: Callable[[], object] | None = None,
+) -> tuple[int, str, bytes]:
     arguments = program, arch, has_lines(ptx), fast_compile
     waiting = _started.get()
     if waiting is not None and waiting.process.returncode is None and waiting.arguments == arguments:
-        return _finished(waiting.process, f"{OPENED}{waiting.output}", ptx)
+        return _finished(waiting.process, f"{OPENED}{waiting.output}", ptx, meanwhile)
     with TemporaryDirectory(prefix="tegula-ptx-") as folder:
         source, output = os.path.join(folder, "kernel.ptx"), os.path.join(folder, "kernel.cubin")
         with open(source, "w") as file:
             file.write(ptx)
-        return _finished(_start(_command(*arguments, source, output), None), output, None)
+        return _finished(_start(_command(*arguments, source, output), None), output, None, meanwhile)
 
 
 def _command(
@@ -370,9 +398,18 @@ def _start(command: list[str], stdin: int | None, files: tuple[int, ...] = ()) -
         raise InternalError(f"ptxas cannot be started: {error}") from error
 
 
-def _finished(process: subprocess.Popen[str], output: str, source: str | None) -> tuple[int, str, bytes]:
+def _finished(
+    process: subprocess.Popen[str],
+    output: str,
+    source: str | None,
+    meanwhile: Callable[[], object] | None,
+) -> tuple[int, str, bytes]:
     """The exit status, the log and the code of a process that reads `source` from its standard input, if given."""
     try:
+        if meanwhile is not None:
+            _send(process, source)
+            source = None
+            meanwhile()
         printed, log = process.communicate(source, TIMEOUT)
     except BaseException as error:
         process.kill()
@@ -381,6 +418,19 @@ def _finished(process: subprocess.Popen[str], output: str, source: str | None) -
             raise
         raise InternalError(f"ptxas did not finish within {TIMEOUT} seconds") from error
     return process.returncode, log + printed, _contents(output) if process.returncode == 0 else b""
+
+
+def _send(process: subprocess.Popen[str], source: str | None) -> None:
+    """Write a process's standard input, if the process has one, on another thread, which needs no interpreter."""
+    stdin, process.stdin = process.stdin, None
+    if stdin is not None:
+        Thread(target=_write, args=(stdin, source or ""), daemon=True).start()
+
+
+def _write(stdin: IO[str], source: str) -> None:
+    # A process that has ended reads nothing. Its exit status says so.
+    with suppress(BrokenPipeError), stdin:
+        stdin.write(source)
 
 
 def _contents(path: str) -> bytes:
