@@ -113,9 +113,9 @@ def compile_cubin(
     """Compile PTX with the first ptxas that knows `arch`, or return the PTX if there is no ptxas.
 
     `configured`: the path of the only ptxas to use, or "driver" for none. `fast_compile`: without the slowest
-    optimisations of ptxas, if it has the option; `meanwhile`: a function that is called while ptxas runs.
-    InternalError if ptxas refuses the PTX; Complaint, a subclass, if it
-    emits a message that generated code must not cause: serialised matmuls, ignored register budgets, any warning."""
+    optimisations of ptxas, if it has the option; `meanwhile`: a function that is called while ptxas runs. InternalError
+    if ptxas refuses the PTX; Complaint, a subclass, if it emits a message that generated code must not cause:
+    serialised matmuls, ignored register budgets, any warning."""
     for program in candidates(configured):
         status, log, code = _run(program, ptx, arch, fast_compile, meanwhile)
         if fast_compile and status and _UNKNOWN_OPTION.search(log):
@@ -252,9 +252,8 @@ def compile_for_occupancy(
 ) -> Cubin:
     """The machine code of PTX. `threads`: the threads of a CTA if the kernel mostly waits for memory, so that fewer
     registers per thread let more CTAs be resident, else 0; their register pressure is computed while ptxas runs.
-    `shared_bytes`: the shared memory of a CTA.
-    `tile_registers`: the registers of tiles that each thread holds throughout. `fast_compile`: as for `compile_cubin`,
-    unless registers are spilled then."""
+    `shared_bytes`: the shared memory of a CTA. `tile_registers`: the registers of tiles that each thread holds
+    throughout. `fast_compile`: as for `compile_cubin`, unless registers are spilled then."""
     if threads and tile_registers >= MIN_TILE_REGISTERS:
         cubin = compile_resident(ptx, arch, threads, tile_registers, configured, shared_bytes)
         if cubin is not None:

@@ -77,7 +77,7 @@ def _tile_write_run(
     for i in tg.unrolled(butterflies):
         butterfly = lane + i * threads
         if butterfly < size // r:
-            p = column + tg._tile_quotient(butterfly % stride, divisor, bits)
+            p = 0 if tg.static(is_even) else column + tg._tile_quotient(butterfly % stride, divisor, bits)
             for k in tg.unrolled(r):
                 z = tg.vector(re[k * butterflies + i], im[k * butterflies + i])
                 results[k, butterfly] = z if tg.static(is_even) else tg._tile_twiddled(z, factors, k, p)
