@@ -18,8 +18,15 @@ from tegula import kernels
 
 MATRICES = 100_000
 """The matrices of a batch for factorisations whose peers take milliseconds."""
-BATCHES_OF_SLOW_PEERS = {"QR": 2048, "eigenvectors": 16384, "singular vectors": 16384}
+BATCHES_OF_SLOW_PEERS = {
+    "QR": 2048,
+    "eigenvectors": 16384,
+    "singular vectors": 16384,
+    "larger singular vectors": 256,
+}
 """The matrices of a batch for decompositions whose peers take longer."""
+MAX_BATCHED_SVD = 32
+"""The largest matrices whose singular vectors PyTorch computes in batches."""
 SIZES = (8, 16, 32, 64)
 NEIGHBOURS = (7, 12, 17, 24, 31, 33, 48)
 LENGTHS = {64: 1.0, 256: 1.0, 1024: 1.0, 4096: 1.0, 8192: 1.0, 1000: 0.95, 1155: 0.95, 1009: 0.8}
@@ -219,9 +226,8 @@ def eigh(n: int) -> Iterator[Row]:
 
 def svd(n: int) -> Iterator[Row]:
     """Singular values and vectors."""
-    arguments = [
-        [random((BATCHES_OF_SLOW_PEERS["singular vectors"], n, n), "float32", seed)] for seed in range(SETS)
-    ]
+    count = BATCHES_OF_SLOW_PEERS["singular vectors" if n <= MAX_BATCHED_SVD else "larger singular vectors"]
+    arguments = [[random((count, n, n), "float32", seed)] for seed in range(SETS)]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> float:
         u, s, vt = (t.double() for t in actual)
@@ -353,9 +359,9 @@ MATRIX_CASES: dict[str, tuple[Callable[[int], Iterator[Row]], tuple[int, ...], t
     "solve of n columns": (solve_many, SIZES, (17, 33, 48)),
     "LU": (lu, SIZES, (17, 24, 33, 48)),
     "inverse": (inverse, SIZES, (17, 24, 33, 48)),
-    "QR": (qr, SIZES[:3], (24,)),
-    "eigenvectors": (eigh, SIZES[:3], (24,)),
-    "singular vectors": (svd, SIZES[:3], (24,)),
+    "QR": (qr, SIZES, (24, 48)),
+    "eigenvectors": (eigh, SIZES, (24, 48)),
+    "singular vectors": (svd, SIZES, (24, 48)),
 }
 """For each function of matrices the case, the main sizes and the neighbouring sizes."""
 

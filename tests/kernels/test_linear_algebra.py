@@ -62,6 +62,30 @@ def test_inverse_qr_eigh_svd_and_lu_match_numpy(batch: tuple[int, ...]) -> None:
     assert factors.shape == a.shape and piv.shape == a.shape[:-1] and piv.dtype == tg.int32
 
 
+MATRIX_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "cholesky": kernels.cholesky,
+    "solve": lambda a: kernels.solve(a, tg.zeros(a.shape[:-1], dtype=a.dtype) + 1.0),
+    "lu": kernels.lu,
+    "inverse": kernels.inverse,
+    "qr": kernels.qr,
+    "eigh": kernels.eigh,
+    "svd": kernels.svd,
+}
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("name", MATRIX_FUNCTIONS)
+@pytest.mark.parametrize("n", [5, *(pytest.param(n, marks=pytest.mark.slow(every=1)) for n in (16, 31, 48))])
+def test_matrices_in_column_major_order(name: str, n: int) -> None:
+    a = positive_definite(3, n=n, dtype=np.float32)
+    in_rows, in_columns = tg.array(a), tg.array(a.swapaxes(1, 2).copy()).transpose((0, 2, 1))
+    assert in_columns.strides[1] == 4 < in_columns.strides[2]
+    results = [MATRIX_FUNCTIONS[name](x) for x in (in_rows, in_columns)]
+    expected, actual = (x if isinstance(x, tuple) else (x,) for x in results)
+    for x, y in zip(expected, actual, strict=True):
+        np.testing.assert_array_equal(y.numpy(), x.numpy())
+
+
 @pytest.mark.machine_code
 @pytest.mark.parametrize(("n", "dtype"), [(65, np.float32), (2100, np.float32), (300, np.int64)])
 @pytest.mark.parametrize("descending", [False, True])

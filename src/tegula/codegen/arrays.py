@@ -76,10 +76,7 @@ def array_view(s: State, op: ArrayView) -> None:
             strides.append(s.memory.mul(stride, str(entry[1])))
     if s.debug and index_and_length:
         pointer, shape = _check_view_bounds(s, op, source, index_and_length, pointer, shape)
-    contiguous = source.contiguous and spec[-1] == ("slice", 1)
-    s.arrays[op.result] = ArrayDescriptor(
-        pointer, source.dtype, tuple(shape), tuple(strides), contiguous, source.name
-    )
+    s.arrays[op.result] = ArrayDescriptor(pointer, source.dtype, tuple(shape), tuple(strides), source.name)
 
 
 def _check_view_bounds(
@@ -99,10 +96,9 @@ def array_address(s: State, op: Op, array: ArrayDescriptor, indices: list[Value]
     """The address of an element, and in debug mode an i1 that is true if the element is in bounds, else None. The
     address of an element out of bounds is redirected to scratch memory."""
     values = [s.i64(v) for v in indices]
-    pointer, last = array.pointer, len(values) - 1
-    for d, (i, stride) in enumerate(zip(values, array.strides, strict=True)):
-        unit = str(element_bytes(array.dtype)) if array.contiguous and d == last else stride
-        pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, unit))
+    pointer = array.pointer
+    for i, stride in zip(values, array.strides, strict=True):
+        pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, stride))
     if not s.debug:
         return pointer, None
     ok = "true"

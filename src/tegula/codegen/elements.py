@@ -35,7 +35,7 @@ from tegula.ops.tile import (
     tile_type,
 )
 from tegula.ops.vector import VecBits, VecExtract, VecInsert, VecMake, VecPart, VecSplat, VecUnset
-from tegula.types import DType, TileType, bool_, components, element_bytes, int64, scalar_of
+from tegula.types import DType, TileType, bool_, components, int64, scalar_of
 
 STRAIGHT = (
     Elementwise,
@@ -385,10 +385,9 @@ def tile_in_bounds(s: State, op: TileLoad | TileStore | TileAtomic | TileAddress
 
 def array_pointer(s: State, array: ArrayDescriptor, indices: list[str]) -> str:
     """The address of an element of an array."""
-    pointer, last = array.pointer, len(indices) - 1
-    for d, (i, stride) in enumerate(zip(indices, array.strides, strict=True)):
-        unit = str(element_bytes(array.dtype)) if array.contiguous and d == last else stride
-        pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, unit))
+    pointer = array.pointer
+    for i, stride in zip(indices, array.strides, strict=True):
+        pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, stride))
     return pointer
 
 
@@ -439,8 +438,7 @@ def _load(s: State, op: TileLoad, index: list[str], width: int, masked: bool) ->
 
 def _element_address(s: State, array: ArrayDescriptor, pointer: str, k: int) -> str:
     """The address of the element at distance k along the last dimension."""
-    unit = str(element_bytes(array.dtype)) if array.contiguous else array.strides[-1]
-    return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
+    return s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
 
 
 def _masked_load(

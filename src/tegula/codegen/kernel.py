@@ -24,7 +24,7 @@ from tegula.codegen.scalar import Components, lower
 from tegula.codegen.shared_loops import share_equal_loops
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
-from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View
+from tegula.codegen.storage import STACK_BYTES, ArrayDescriptor, View, strides_of
 from tegula.codegen.sweep import merged_views, sweep
 from tegula.codegen.text import constant, memory_type, register_type
 from tegula.dataclass import dataclass, field
@@ -222,10 +222,8 @@ class _KernelLowering:
         if isinstance(t, ArrayType):
             pointer = self.code.emit(f"load ptr, ptr {s.memory.bytes_offset('%args', str(offset))}, align 8")
             shape = tuple(self.slot(offset + 8 * (1 + d)) for d in range(t.ndim))
-            strides = tuple(self.slot(offset + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
-            access = s.kernel.access[s.kernel.params.index(value)]
-            packed = access is not None and access.contiguous
-            s.arrays[value] = ArrayDescriptor(pointer, t.dtype, shape, strides, packed, name)
+            strides = strides_of(s.kernel, value, lambda d: self.slot(offset + 8 * (1 + t.ndim + d)))
+            s.arrays[value] = ArrayDescriptor(pointer, t.dtype, shape, strides, name)
             return offset + 8 * (1 + 2 * t.ndim)
         pointer = s.memory.bytes_offset("%args", str(offset))
         s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]

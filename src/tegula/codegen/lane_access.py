@@ -20,7 +20,7 @@ from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.lane import LaneIndex
 from tegula.ops.tile import TileExtract
-from tegula.types import DType, ElementType, components, element_bytes, int32, int64, scalar_of
+from tegula.types import DType, ElementType, components, int32, int64, scalar_of
 
 with deferred_imports():
     from tegula.codegen.lane_address import lane_address, lane_numbers, offset_pointer, pointer_vector
@@ -211,10 +211,7 @@ def _mask(s: State) -> str:
 
 def _array_address(s: State, array: Value, indices: list[Value]) -> LaneAddress:
     root = s.arrays[array]
-    strides = list(root.strides)
-    if root.contiguous:
-        strides[-1] = str(element_bytes(root.dtype))
-    offsets = list(zip(indices, strides, strict=True))
+    offsets = list(zip(indices, root.strides, strict=True))
     return lane_address(s, root.pointer, s.known.varying(array), offsets, root.dtype)
 
 
@@ -277,11 +274,8 @@ def _array_view(s: State, op: ArrayView) -> None:
             shape.append(convert(s.code, length_vector, length.type, int64, s.width))  # type: ignore[arg-type]
             strides.append(s.memory.mul(stride, str(entry[1])))
     pointer, is_vector = offset_pointer(s, source.pointer, s.known.varying(op.array), offsets)
-    contiguous = source.contiguous and spec[-1] == ("slice", 1)
-    s.arrays[op.result] = ArrayDescriptor(
-        *(pointer_vector(s, pointer, is_vector), source.dtype, tuple(shape), tuple(strides)),
-        *(contiguous, source.name),
-    )
+    address = pointer_vector(s, pointer, is_vector)
+    s.arrays[op.result] = ArrayDescriptor(address, source.dtype, tuple(shape), tuple(strides), source.name)
 
 
 def _array_shape(s: State, op: ArrayShape) -> Components:

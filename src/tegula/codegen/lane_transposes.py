@@ -33,7 +33,7 @@ def tile_address(s: State, op: TileAddress) -> None:
     size, last = element_bytes(array.dtype), len(op.shape) - 1
     packed = packed_strides(op.shape, size)
     for d in range(0 if op.packed else last, last + 1):
-        if op.shape[d] > 1 and not (d == last and array.contiguous):
+        if op.shape[d] > 1 and array.strides[d] != str(packed[d]):
             adjacent = code.emit(f"icmp eq i64 {array.strides[d]}, {packed[d]}")
             is_fast = code.emit(f"and i1 {is_fast}, {adjacent}")
     pointer = array_pointer(s, array, offsets(s, op))

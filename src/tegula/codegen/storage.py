@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tegula.dataclass import dataclass, field
 from tegula.deferred import deferred_imports
+from tegula.ir import Kernel, Value
 from tegula.passes.plan_memory import CACHE_LINE, Interval, MemoryMap, plan_memory, subdivide
 from tegula.source import Location
-from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
+from tegula.types import ArrayType, ElementType, components, element_bytes, element_shape, scalar_of
 
 with deferred_imports():
     from tegula.codegen.lifetimes import lifetimes
@@ -131,15 +132,27 @@ FAR = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArrayDescriptor:
-    """The registers of an array: its address, lengths (i64) and strides (i64 bytes). `contiguous`: whether the
-    last dimension is known to be packed; `name`: the user's name."""
+    """The registers of an array: its address, lengths (i64) and strides (i64 bytes; a literal if the stride is known).
+    `name`: the user's name."""
 
     pointer: str
     dtype: ElementType
     shape: tuple[str, ...]
     strides: tuple[str, ...]
-    contiguous: bool
     name: str = ""
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether elements along the last dimension are known to be adjacent."""
+        return self.strides[-1] == str(element_bytes(self.dtype))
+
+
+def strides_of(kernel: Kernel, array: Value, load: Callable[[int], str]) -> tuple[str, ...]:
+    """The strides of a parameter: a literal if the stride is known, else the register that `load` returns."""
+    t, access = array.type, kernel.access[kernel.params.index(array)]
+    assert isinstance(t, ArrayType)
+    unit = None if access is None else access.unit_dimension(t.ndim)
+    return tuple(str(element_bytes(t.dtype)) if d == unit else load(d) for d in range(t.ndim))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ class AccessClass:
     `align`: a number of bytes, 1 to 64, that divides the base address and all strides except the innermost;
     `contiguous`: the last dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions
     of the other array arguments whose bytes overlap the array's; `bulk`: a tensor map can describe the array; `long`:
-    the dimensions of 2**31 elements and more, whose lengths int32, the type of shapes in kernels, does not hold."""
+    the dimensions of 2**31 elements and more, whose lengths int32, the type of shapes in kernels, does not hold;
+    `columns`: the dimension before the last has unit stride, and the last has not."""
 
     align: int = 1
     contiguous: bool = False
@@ -53,6 +54,11 @@ class AccessClass:
     aliases: tuple[int, ...] = ()
     bulk: bool = False
     long: tuple[int, ...] = ()
+    columns: bool = False
+
+    def unit_dimension(self, rank: int) -> int | None:
+        """The dimension with unit stride of an array of `rank` dimensions; None if there is none, or an earlier one."""
+        return rank - 1 if self.contiguous else rank - 2 if self.columns else None
 
 
 AT_ONCE, LOOPED, WAITED, READ = "at once", "looped", "waited", "read"

@@ -186,13 +186,13 @@ class _Printer:
         return f"loc({file}, {loc.line}, {loc.column}, {loc.end_column}, {function}{caller})"
 
 
-OPTIONAL = frozenset({"long", "on_gpu", "scale"})
-"""The attributes of launches and accesses that are left out if they are empty or None."""
+OPTIONAL: dict[str, Any] = {"long": (), "columns": False, "on_gpu": None, "scale": ()}
+"""The attributes of launches and accesses that are left out if they have these values."""
 
 
 def _record(record: LaunchClass | AccessClass) -> dict[str, Any]:
     fields = {name: getattr(record, name) for name in field_names(record)}
-    return {name: value for name, value in fields.items() if name not in OPTIONAL or value not in ((), None)}
+    return {name: value for name, value in fields.items() if name not in OPTIONAL or value != OPTIONAL[name]}
 
 
 def _float(value: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tegula.deferred import deferred_imports
-from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value
+from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, TileAccess, Value
 from tegula.layout import (
     Layout,
     fma_result,
@@ -40,6 +40,7 @@ from tegula.ops.tile import (
 from tegula.passes.groups import Group, group_of
 from tegula.passes.lanes_of_blocks import lanes_of_block
 from tegula.passes.lines import line_of, lines_layout
+from tegula.passes.overlap import has_adjacent_columns
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
 
@@ -81,6 +82,7 @@ class _Class:
             self.size *= n
         self.makers: list[Op] = []
         self.access: list[int] = []
+        self.columns: dict[bool, list[bool]] = {True: [], False: []}
         self.swizzled: list[int] = []
         self.lines: list[Op] = []
         self.reductions: list[TileReduce] = []
@@ -121,7 +123,7 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
             class_of[home] = _Class(len(class_of), v.type.shape, group_of(v.owner, threads))
     classes = {v: class_of[find(v)] for v in parent}
     for op in ops:
-        _note(op, classes)
+        _note(kernel, op, classes)
     return classes
 
 
@@ -137,9 +139,9 @@ def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
         yield from ([r, v] for r, v in zip(op.results, op.sums, strict=True))
 
 
-def _note(op: Op, classes: dict[Value, _Class]) -> None:
-    """Record an op with the classes of its tiles: among the makers, and with the element size if the op accesses
-    memory."""
+def _note(kernel: Kernel, op: Op, classes: dict[Value, _Class]) -> None:
+    """Record an op with the classes of its tiles: among the makers, and with the element size, and whether elements of
+    columns are adjacent, if the op accesses memory."""
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
@@ -156,6 +158,10 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
         assert isinstance(t, TileType)
         size = element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES
         classes[moved].access.append(size)
+        is_store = isinstance(op, TileStore | TileAtomic)
+        classes[moved].columns[is_store].append(
+            isinstance(op, TileAccess) and has_adjacent_columns(kernel, op)
+        )
         if isinstance(op, BufWrite) and is_swizzled(op.buffer):
             classes[moved].swizzled.append(size)
 
@@ -219,6 +225,13 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges, lanes: in
         layout = follow(chosen[other]) if other in chosen else None
         if layout is not None:
             return layout
+    # Elements that other threads need are in the L1 cache after a load, while each store is a transfer of its own.
+    columns_of_accesses = group.columns[True] or group.columns[False]
+    if columns_of_accesses and all(columns_of_accesses):
+        *outer, rows, columns = range(len(group.shape))
+        transposed = *outer, columns, rows
+        shape = [group.shape[d] for d in transposed]
+        return over_some_lanes(shape, threads, lanes, 1).permuted(transposed)
     access = group.swizzled or group.access
     return over_some_lanes(group.shape, threads, lanes, ACCESS_BYTES // min(access, default=4))
 

@@ -13,10 +13,11 @@ from tegula.ops import scalar as S
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufView
 from tegula.ops.group import PartialReduce
 from tegula.ops.tile import TileBroadcast, TileReduce, TileSlice
-from tegula.passes.assign_layouts import ACCESS_BYTES, Layouts, natural_layout, operand_layouts
+from tegula.passes.assign_layouts import ACCESS_BYTES, natural_layout, operand_layouts
 from tegula.passes.groups import Group, group_of
 from tegula.passes.lines import has_rows_in_threads, is_shuffled_line, least_coalesced_bytes, line_of
 from tegula.passes.lower_tiles import view
+from tegula.passes.overlap import has_adjacent_columns
 from tegula.passes.runner import GpuCompilation
 from tegula.types import BufType, TileType, element_bytes, int32
 
@@ -27,21 +28,17 @@ MAX_PARTIAL_REGISTERS = 128
 def convert_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     """Rewrite the kernel in place; new values get layouts too."""
     used = {v for op in kernel.walk() for v in op.operands}
-    converter = _Converter(
-        context.layouts, context.threads, context.lanes, used, least_coalesced_bytes(kernel)
-    )
+    converter = _Converter(kernel, context, used)
     converter.region(kernel.body)
     replace(kernel.body, converter.replaced)
 
 
 class _Converter:
-    def __init__(
-        self, layouts: Layouts, threads: int, lanes: int, used: set[Value], least_coalesced_bytes: float
-    ) -> None:
-        self.layouts = layouts
-        self.lanes, self.least_coalesced_bytes = lanes, least_coalesced_bytes
+    def __init__(self, kernel: Kernel, context: GpuCompilation, used: set[Value]) -> None:
+        self.kernel, self.layouts = kernel, context.layouts
+        self.lanes, self.least_coalesced_bytes = context.lanes, least_coalesced_bytes(kernel)
         self.used = used
-        self.block_threads = threads
+        self.block_threads = context.threads
         self.replaced: dict[Value, Value] = {}
 
     def region(self, region: Region) -> None:
@@ -64,6 +61,7 @@ class _Converter:
                 (tile := _memory_tile(op)) is not None
                 and has_rows_in_threads(self.layouts[tile])
                 and _tile_bytes(tile) >= self.least_coalesced_bytes
+                and not (isinstance(op, TileAccess) and has_adjacent_columns(self.kernel, op))
             ):
                 self.rows(build, op, tile)
             elif isinstance(op, TileReduce):

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tegula.ir import Kernel, MemoryFence, Op, Region, Value, root
-from tegula.ops.array import ArrayView
+from tegula.ir import Kernel, MemoryFence, Op, Region, TileAccess, Value, root
+from tegula.ops.array import ArrayView, array_type
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.roles import WAITS, PipePop, PipeRelease
 from tegula.ops.schedule import HANDOVERS, MbarrierWait, NamedSync
@@ -18,6 +18,26 @@ def array_root(value: Value) -> Value:
     while isinstance(value.owner, ArrayView):
         value = value.owner.array
     return value
+
+
+def unit_dimension(kernel: Kernel, array: Value) -> int | None:
+    """The dimension of an array, or of a view, along which elements are known to be adjacent; None if there is none."""
+    views: list[ArrayView] = []
+    while isinstance(array.owner, ArrayView):
+        views.append(array.owner)
+        array = array.owner.array
+    access = kernel.access[kernel.params.index(array)] if array in kernel.params else None
+    unit = None if access is None else access.unit_dimension(array_type(array.type).ndim)
+    for view in reversed(views):
+        if unit is None or view.spec[unit] != ("slice", 1):
+            return None
+        unit = sum(entry != "index" for entry in view.spec[:unit])
+    return unit
+
+
+def has_adjacent_columns(kernel: Kernel, access: TileAccess) -> bool:
+    """Whether the elements of a tile's array are known to be adjacent along the dimension before the last."""
+    return unit_dimension(kernel, access.array) == array_type(access.array.type).ndim - 2
 
 
 def starts_in_rows(array: Value) -> list[Value] | None:

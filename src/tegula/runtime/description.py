@@ -92,7 +92,8 @@ def _require_aligned(dtype: ElementType, offsets: Sequence[int]) -> None:
 def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int) -> AccessClass:
     """The access class of arrays with elements of `size` bytes."""
     empty = 0 in shape
-    contiguous = strides[-1] == size or shape[-1] == 1
+    contiguous = strides[-1] == size or shape[-1] == 1 or empty
+    columns = not contiguous and strides[-2:-1] == (size,)
     packed, dense, packed_sizes = size, True, list[int]()
     for n, s in zip(reversed(shape), reversed(strides), strict=True):
         dense = dense and (s == packed or n == 1)
@@ -112,4 +113,4 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
         and all(n < MAP_LENGTHS for n in shape)
     )
     long_dims = tuple(k for k, n in enumerate(shape) if n > MAX_INT32)
-    return AccessClass(align, contiguous or empty, dense, bulk=fits_map or empty, long=long_dims)
+    return AccessClass(align, contiguous, dense, bulk=fits_map or empty, long=long_dims, columns=columns)

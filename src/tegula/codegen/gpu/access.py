@@ -292,22 +292,20 @@ def _pointers(
 ) -> dict[int, str]:
     """The address of each access, by the access's first register. `base`: as for `_indices`.
 
-    Addresses in one of the last `MAX_ROW_ADDRESSES` rows are the row's first address plus a constant, which is part of
-    the instruction. The first address of a row is the first address of the previous row plus a number of strides, which
-    takes fewer registers than a multiplication."""
-    last, size = len(layout.shape) - 1, element_bytes(array.dtype)
+    Addresses in one of the last `MAX_ROW_ADDRESSES` rows, or columns if their stride is known, are the row's first
+    address plus a constant, which is part of the instruction. The first address of a row is the first address of the
+    previous row plus a number of strides, which takes fewer registers than a multiplication."""
     pointers: dict[int, str] = {}
     rows: dict[tuple[int, ...], tuple[tuple[int, ...], str]] = {}
     for r in _first_registers(layout, width):
         offsets = layout.register_offsets(r)
-        row = offsets[:-1] if array.contiguous else offsets
+        row = tuple(k for k, stride in zip(offsets, array.strides, strict=True) if stride.startswith("%"))
         if not rows:
             pointers[r] = array_pointer(s, array, _indices(s, op, layout, r, base))
         else:
             before, pointer = rows.get(row) or next(reversed(rows.values()))
             for d, (a, b) in enumerate(zip(before, offsets, strict=True)):
-                unit = str(size) if array.contiguous and d == last else array.strides[d]
-                pointer = s.memory.bytes_offset(pointer, s.memory.mul(unit, str(b - a)))
+                pointer = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[d], str(b - a)))
             pointers[r] = pointer
         if row not in rows:
             rows[row] = offsets, pointers[r]

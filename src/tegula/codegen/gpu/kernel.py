@@ -37,7 +37,7 @@ from tegula.codegen.gpu.side_by_side import group_ops
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.stored_vectors import stored_vectors, vector_access
 from tegula.codegen.scalar import Components, elementwise, lower
-from tegula.codegen.storage import FAR, ArrayDescriptor, SwizzledView, View
+from tegula.codegen.storage import FAR, ArrayDescriptor, SwizzledView, View, strides_of
 from tegula.codegen.text import register_type
 from tegula.codegen.unused import without_unused
 from tegula.deferred import deferred_imports
@@ -268,10 +268,8 @@ class _Walk:
             raw = s.first(f"load ptr {GLOBAL}, ptr {self._argument(at)}, align 8")
             pointer = s.first(f"addrspacecast ptr {GLOBAL} {raw} to ptr")
             shape = tuple(self._slot(at + 8 * (1 + d)) for d in range(t.ndim))
-            strides = tuple(self._slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
-            access = s.kernel.access[s.kernel.params.index(value)]
-            is_packed = access is not None and access.contiguous
-            s.arrays[value] = ArrayDescriptor(pointer, t.dtype, shape, strides, is_packed, name)
+            strides = strides_of(s.kernel, value, lambda d: self._slot(at + 8 * (1 + t.ndim + d)))
+            s.arrays[value] = ArrayDescriptor(pointer, t.dtype, shape, strides, name)
             return at + 8 * (1 + 2 * t.ndim)
         pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at}")
         s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]
