@@ -18,15 +18,11 @@ from tegula import kernels
 
 MATRICES = 100_000
 """The matrices of a batch for factorisations whose peers take milliseconds."""
-BATCHES_OF_SLOW_PEERS = {
-    "QR": 2048,
-    "eigenvectors": 16384,
-    "singular vectors": 16384,
-    "larger singular vectors": 256,
-}
+BATCHES_OF_SLOW_PEERS = {"QR": 2048, "eigenvectors": 16384, "singular vectors": 16384}
 """The matrices of a batch for decompositions whose peers take longer."""
-MAX_BATCHED_SVD = 32
-"""The largest matrices whose singular vectors PyTorch computes in batches."""
+MAX_BATCHED, LARGER_BATCH = 32, 256
+"""The largest matrices whose eigenvectors and singular vectors PyTorch computes in batches, and the number of larger
+ones."""
 SIZES = (8, 16, 32, 64)
 NEIGHBOURS = (7, 12, 17, 24, 31, 33, 48)
 LENGTHS = {64: 1.0, 256: 1.0, 1024: 1.0, 4096: 1.0, 8192: 1.0, 1000: 0.95, 1155: 0.95, 1009: 0.8}
@@ -212,7 +208,8 @@ def qr(n: int) -> Iterator[Row]:
 
 def eigh(n: int) -> Iterator[Row]:
     """Eigenvalues and eigenvectors of symmetric matrices."""
-    arguments = [[positive_definite(BATCHES_OF_SLOW_PEERS["eigenvectors"], n, seed)] for seed in range(SETS)]
+    count = BATCHES_OF_SLOW_PEERS["eigenvectors"] if n <= MAX_BATCHED else LARGER_BATCH
+    arguments = [[positive_definite(count, n, seed)] for seed in range(SETS)]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor]) -> float:
         w, v = actual[0].double(), actual[1].double()
@@ -226,7 +223,7 @@ def eigh(n: int) -> Iterator[Row]:
 
 def svd(n: int) -> Iterator[Row]:
     """Singular values and vectors."""
-    count = BATCHES_OF_SLOW_PEERS["singular vectors" if n <= MAX_BATCHED_SVD else "larger singular vectors"]
+    count = BATCHES_OF_SLOW_PEERS["singular vectors"] if n <= MAX_BATCHED else LARGER_BATCH
     arguments = [[random((count, n, n), "float32", seed)] for seed in range(SETS)]
 
     def error(inputs: Tensors, actual: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> float:

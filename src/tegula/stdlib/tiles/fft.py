@@ -33,7 +33,7 @@ from tegula.stdlib.tiles.roots import (
     twiddles,
 )
 from tegula.stdlib.tiles.warps import WARP
-from tegula.types import float32, float64, vector
+from tegula.types import element_bytes, float32, float64, vector
 
 N, M, S = Extent("N"), Extent("M"), Extents("S")
 P, Q = Extent("P", value=lambda N, r: N // r), Extent("Q", value=lambda M, r: M * r)
@@ -310,7 +310,8 @@ def rolled_stockham(x, n, inverse, alone, repeats):
 
 @_tile_dft_in_warps.program(when=lambda group, partial: holds_elements(group, partial))
 def bluestein_in_registers(x, n, inverse):
-    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, True)), inverse, False)
+    place_bytes = tg.static(x.shape[0] // n * element_bytes(x.dtype))
+    return tg._tile_chirp_dft(x, n, tg.static(transform_length(n, True, place_bytes)), inverse, False)
 
 
 @_tile_dft_in_warps.program
@@ -399,10 +400,10 @@ def row_length(shape: Sequence[int]) -> int:
     return shape[-1]
 
 
-def transform_length(n: int, on_gpu: bool = False) -> int:
+def transform_length(n: int, on_gpu: bool = False, place_bytes: int = 8) -> int:
     """The length of the Stockham transforms for a transform of length n: n if it is smooth, else the padded length of
-    Bluestein's algorithm. OutOfRange for lengths above MAX_LENGTH."""
-    length = n if is_smooth(n) else padded_length(n, on_gpu)
+    Bluestein's algorithm; `place_bytes` as for `padded_length`. OutOfRange for lengths above MAX_LENGTH."""
+    length = n if is_smooth(n) else padded_length(n, on_gpu, place_bytes)
     if length > MAX_LENGTH:
         through = f", by transforms of length {length}," if length != n else ""
         raise OutOfRange(

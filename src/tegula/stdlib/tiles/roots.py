@@ -22,9 +22,13 @@ MIN_ELEMENTS, MAX_ELEMENTS = 4, 32
 """The minimum and the maximum number of complex elements that each thread of a group of warps holds in registers."""
 POWERS = range(256, 8193)
 """The padded lengths on GPUs that are preferably powers of two."""
-LENGTH_ALIGNMENT, LONG_ALIGNMENT = 128, 1024
-"""Padded lengths that are multiples of the first number let the threads of warps keep the inputs of the first stage and
-the results of the last stage in registers; long ones that are multiples of the second have stages of equal radix."""
+LENGTH_ALIGNMENT = 128
+"""Padded lengths that are multiples of this number let the threads of warps keep the inputs of the first stage and the
+results of the last stage in registers."""
+FEW_STAGES = (9, 10, 12, 16)
+"""Multiples of large powers of two whose transforms have loops of stages of equal radix."""
+SHARED_BYTES = 227 << 10
+"""The maximum size of the shared memory of a block in bytes on GPUs from sm_90 on."""
 MAX_LENGTH = 1 << 16
 """The maximum length of a transform by stages."""
 
@@ -146,21 +150,23 @@ def twiddles(r: int, m: int) -> np.ndarray:
     return np.stack(roots(r * m, np.arange(r)[:, None] * np.arange(m)), axis=-1)
 
 
-def padded_length(n: int, on_gpu: bool = False) -> int:
+def padded_length(n: int, on_gpu: bool = False, place_bytes: int = 8) -> int:
     """The padded length of Bluestein's algorithm: the least length >= 2 n - 1 without prime factors above 5. On GPUs
     the next power of two, if in POWERS, because transforms of such lengths take half the time for an element and have
-    the shortest code, unless a multiple of LENGTH_ALIGNMENT is at most two thirds of it; beyond POWERS a multiple of
-    LONG_ALIGNMENT that is at most a ninth longer than 2 n - 1, or else one of LENGTH_ALIGNMENT that is at most an
-    eighth longer than the least length."""
+    the shortest code, unless a multiple of LENGTH_ALIGNMENT is at most two thirds of it; beyond POWERS the next of the
+    FEW_STAGES times a power of two if it fits the shared memory; otherwise a multiple of LENGTH_ALIGNMENT that is at
+    most an eighth longer than the least length. `place_bytes`: the bytes of shared memory for each place of a padded
+    row."""
     least = _next_smooth(2 * n - 1)
     if not on_gpu:
         return least
     power, aligned = 1 << (2 * n - 2).bit_length(), _next_smooth(least, LENGTH_ALIGNMENT)
     if power in POWERS:
         return aligned if 3 * aligned <= 2 * power else power
-    long_aligned = _next_smooth(least, LONG_ALIGNMENT)
-    if 9 * long_aligned <= 10 * (2 * n - 1):
-        return long_aligned
+    if power > POWERS[-1]:
+        long = next(x for factor in FEW_STAGES if (x := factor * power // 16) >= least)
+        if long * place_bytes <= SHARED_BYTES:
+            return long
     return aligned if aligned <= least + least // 8 else least
 
 
