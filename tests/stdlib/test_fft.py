@@ -11,10 +11,12 @@ from support.campaigns import sampled
 from tegula import errors as E
 from tegula.stdlib.tiles.plans import exchanges_parts
 from tegula.stdlib.tiles.roots import (
+    SHARED_BYTES,
     factors,
     input_order,
     is_smooth,
     output_position,
+    padded_length,
     radices_in_lanes,
     radices_of_threads,
 )
@@ -139,6 +141,16 @@ def test_coprime_factors_of_a_butterfly_need_no_twiddle_factors() -> None:
         k = np.arange(r)
         x = (k**2 % 7 + 1j * k)[input_order(r)].reshape(f, g)
         assert np.allclose(np.fft.fft2(x).ravel()[output_position(r)], np.fft.fft(k**2 % 7 + 1j * k))
+
+
+def test_padded_lengths_fit_the_shared_memory_if_any_length_fits() -> None:
+    for n in (*range(67, 13825, 61), 13823):
+        for place_bytes in (8, 16, 24):
+            length = padded_length(n, True, place_bytes)
+            assert length >= 2 * n - 1 and is_smooth(length, (2, 3, 5))
+            assert (
+                length * place_bytes <= SHARED_BYTES or (2 * n - 1) * place_bytes * 9 // 8 > SHARED_BYTES
+            ), n
 
 
 def test_fourier_transforms_of_lengths_without_tables_are_refused() -> None:

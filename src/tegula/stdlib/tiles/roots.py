@@ -25,8 +25,8 @@ POWERS = range(256, 8193)
 LENGTH_ALIGNMENT = 128
 """Padded lengths that are multiples of this number let the threads of warps keep the inputs of the first stage and the
 results of the last stage in registers."""
-FEW_STAGES = (9, 10, 12, 16)
-"""Multiples of large powers of two whose transforms have loops of stages of equal radix."""
+LONG_LENGTHS = (9216, 10240, 12288, 16384, 17280, 19200, 20736, 23040, 24576, 27648)
+"""The longer padded lengths on GPUs: their transforms have short code, or spill less than those of lengths between."""
 SHARED_BYTES = 227 << 10
 """The maximum size of the shared memory of a block in bytes on GPUs from sm_90 on."""
 MAX_LENGTH = 1 << 16
@@ -153,20 +153,18 @@ def twiddles(r: int, m: int) -> np.ndarray:
 def padded_length(n: int, on_gpu: bool = False, place_bytes: int = 8) -> int:
     """The padded length of Bluestein's algorithm: the least length >= 2 n - 1 without prime factors above 5. On GPUs
     the next power of two, if in POWERS, because transforms of such lengths take half the time for an element and have
-    the shortest code, unless a multiple of LENGTH_ALIGNMENT is at most two thirds of it; beyond POWERS the next of the
-    FEW_STAGES times a power of two if it fits the shared memory; otherwise a multiple of LENGTH_ALIGNMENT that is at
-    most an eighth longer than the least length. `place_bytes`: the bytes of shared memory for each place of a padded
-    row."""
+    the shortest code, unless a multiple of LENGTH_ALIGNMENT is at most two thirds of it; the next of LONG_LENGTHS, if
+    that is a longer row and fits the shared memory; otherwise a multiple of LENGTH_ALIGNMENT that is at most an eighth
+    longer than the least length. `place_bytes`: the bytes of shared memory for each place of a padded row."""
     least = _next_smooth(2 * n - 1)
     if not on_gpu:
         return least
     power, aligned = 1 << (2 * n - 2).bit_length(), _next_smooth(least, LENGTH_ALIGNMENT)
     if power in POWERS:
         return aligned if 3 * aligned <= 2 * power else power
-    if power > POWERS[-1]:
-        long = next(x for factor in FEW_STAGES if (x := factor * power // 16) >= least)
-        if long * place_bytes <= SHARED_BYTES:
-            return long
+    long = next((x for x in LONG_LENGTHS if x >= least), 0) if power > POWERS[-1] else 0
+    if long and long * place_bytes <= SHARED_BYTES:
+        return long
     return aligned if aligned <= least + least // 8 else least
 
 
