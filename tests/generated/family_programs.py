@@ -18,8 +18,11 @@ import value_families
 from families import FAMILIES, Term
 
 import tegula as tg
+from support.array_order import column_major
 
 BLOCKS, TRIPS = 2, 3
+COLUMN_MAJOR_PERIOD = 3
+"""The arrays of every third program are in column-major order."""
 LANES = (8, 8, 32, 64)
 """The candidates for the number of threads of a block."""
 ROWS = 64
@@ -614,7 +617,7 @@ class FamilyProgram:
         indexed = tg.indexedarray(
             tg.array(d["a"][0].astype(np.int32)), [tg.array(d["indices"].astype(np.int32))]
         )
-        return [
+        arguments = [
             *(TRIPS, tg.array(d["a"].astype(np.int32)), tg.array(d["units"], dtype=tg.quat)),
             *(tg.array(d["mats"], dtype=tg.mat33), tg.array(d["bodies"], dtype=Body)),
             *(tg.array(d["spd"], dtype=float), tg.array(d["y"], dtype=float), indexed),
@@ -625,6 +628,9 @@ class FamilyProgram:
                 for initial, dtype in zip(self.initial_results(), RESULT_TYPES, strict=True)
             ),
         ]
+        if self.seed % COLUMN_MAJOR_PERIOD:
+            return arguments
+        return [column_major(x) if isinstance(x, tg.array) and len(x.shape) > 1 else x for x in arguments]
 
     def initial_results(self) -> list[np.ndarray]:
         """The contents of the result arrays before the launch."""

@@ -10,15 +10,11 @@ from gpu_code import lower_to_llvm, run_gpu_passes
 from simt import run_together
 
 import tegula as tg
+from support.array_order import column_major
 from tegula.ops.array import ArrayView
 from tegula.ops.buffer import BufNew
 from tegula.ops.tile import TileLoad, TileStore
 from tegula.passes.overlap import unit_dimension
-
-
-def column_major(a: np.ndarray) -> tg.array:
-    """An array with the elements of `a`, with unit stride along the dimension before the last."""
-    return tg.array(np.ascontiguousarray(np.swapaxes(a, -1, -2)).swapaxes(-1, -2), copy=False)
 
 
 @tg.kernel

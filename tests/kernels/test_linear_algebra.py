@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.array_order import column_major
 from tegula import kernels
 from tegula.stdlib.tiles.sort import sort_indices
 from tegula.stdlib.tiles.sort_radix import bits_of_digit, digits_of_counter
@@ -78,7 +79,7 @@ MATRIX_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("n", [5, *(pytest.param(n, marks=pytest.mark.slow(every=1)) for n in (16, 31, 48))])
 def test_matrices_in_column_major_order(name: str, n: int) -> None:
     a = positive_definite(3, n=n, dtype=np.float32)
-    in_rows, in_columns = tg.array(a), tg.array(a.swapaxes(1, 2).copy()).transpose((0, 2, 1))
+    in_rows, in_columns = tg.array(a), column_major(a)
     assert in_columns.strides[1] == 4 < in_columns.strides[2]
     results = [MATRIX_FUNCTIONS[name](x) for x in (in_rows, in_columns)]
     expected, actual = (x if isinstance(x, tuple) else (x,) for x in results)

@@ -21,7 +21,7 @@ from tegula.passes.gradient.differentiation import Differentiation
 from tegula.passes.gradient.sequential import SEQUENTIALISE, Sequentialisation
 from tegula.passes.pipeline import FIX_ROUNDING, FOR_CPU, PREPARE
 from tegula.passes.pipeline_gpu import FOR_GPU
-from tegula.passes.runner import Analysis, Compilation, GpuCompilation, Pass, run
+from tegula.passes.runner import Analysis, Compilation, CpuCompilation, GpuCompilation, Pass, run
 from tegula.passes.uniformity import Uniformity, analyse
 from tegula.target import get_cuda_target
 
@@ -125,7 +125,7 @@ def _context(pipeline: object, kernel: Kernel, target: str, options: Options) ->
     if pipeline is FOR_GPU:
         debug, reload = (options.pop(key, "") == "true" for key in ("debug", "reload"))
         return GpuCompilation(get_cuda_target(target), debug, reload=reload)
-    return Compilation()
+    return CpuCompilation(options.pop("debug", "") == "true")
 
 
 def _missing(kernel: Kernel, uniformity: Uniformity) -> set[Value]:

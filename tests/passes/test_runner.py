@@ -15,7 +15,7 @@ from tegula.ir.text import parse_kernel, print_kernel
 from tegula.ops.scalar import Mul, Neg
 from tegula.passes.pipeline import FOR_CPU, PREPARE
 from tegula.passes.pipeline_gpu import FOR_GPU
-from tegula.passes.runner import VERIFY_EACH, Analysis, Compilation, GpuCompilation, Pass, run
+from tegula.passes.runner import VERIFY_EACH, Analysis, Compilation, CpuCompilation, GpuCompilation, Pass, run
 from tegula.target import get_cuda_target
 
 TEXT = """kernel "k" {
@@ -98,7 +98,10 @@ def _all_passes(kernel: Kernel, change: Callable[[Any], Any]) -> list[str]:
     """The texts of a kernel after the passes for CPUs and, from the same start, for GPUs."""
     texts: list[str] = []
     text = print_kernel(kernel)
-    for passes, context in ((FOR_CPU, Compilation()), (FOR_GPU, GpuCompilation(get_cuda_target("sm_90a")))):
+    for passes, context in (
+        (FOR_CPU, CpuCompilation()),
+        (FOR_GPU, GpuCompilation(get_cuda_target("sm_90a"))),
+    ):
         copy = parse_kernel(text)
         run([*map(change, PREPARE)], copy, Compilation())
         run([*map(change, passes)], copy, context, lambda _, k: texts.append(print_kernel(k)))

@@ -1,4 +1,4 @@
-"""Tiles of arrays whose dimensions are in any order in memory, and strided."""
+"""Tiles of arrays whose dimensions are in any order in memory, and strided; kernels on arrays in column-major order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.array_order import column_major
 
 ROWS, COLUMNS = 8, 12
 
@@ -49,3 +50,52 @@ def test_tiles_of_arrays_in_any_order(
     np.testing.assert_array_equal(y.numpy(), 2 * values + 1)
     np.testing.assert_array_equal(row_sums.numpy(), 2 * values.sum(axis=2))
     np.testing.assert_array_equal(column_sums.numpy(), 2 * values.sum(axis=1))
+
+
+SIZE = 24
+
+
+@tg.kernel
+def combine(
+    a: tg.array3d[float],
+    b: tg.array2d[float],
+    scales: tg.array1d[float],
+    c: tg.array3d[float],
+    d: tg.array2d[float],
+):
+    """Matmuls, an elementwise loop in place, rows by index, and elements of tiles."""
+    i, j = tg.tid()
+    x, y = tg.tile_load(a[i], shape=(SIZE, SIZE)), tg.tile_load(b, shape=(SIZE, SIZE))
+    squares = tg.tile_matmul(x, y)
+    total = tg.tile_zeros(shape=(SIZE, SIZE), dtype=float)
+    for k in range(2):
+        total = total + tg.tile_load(a[i + k], shape=(SIZE, SIZE)) * tg.tile_load(scales, shape=SIZE)
+        tg.tile_store(c[i], squares + total + tg.tile_load(c[i], shape=(SIZE, SIZE)))
+    chosen = tg.tile_load(b, shape=(SIZE, SIZE))[1::2, SIZE // 2 :]
+    tg.tile_store(d, chosen + x[:12, :12], offset=(12 * i, 0))
+    c[i, j, j] = c[i, j, j] + total[j, 3]
+
+
+ARRAYS = (0, 1, 3, 4)
+"""The positions of matrices among the arguments of `combine`."""
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize(
+    "in_columns",
+    [ARRAYS, *(pytest.param((k,), marks=pytest.mark.slow(every=2)) for k in ARRAYS), (0, 3), (1, 4)],
+)
+def test_kernels_on_column_major_arrays(in_columns: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    shapes = (3, SIZE, SIZE), (SIZE, SIZE), (SIZE,), (2, SIZE, SIZE), (SIZE, 12)
+    values = [rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
+    arrays = [column_major(x) if k in in_columns else tg.array(x) for k, x in enumerate(values)]
+    tg.launch_tiled(combine, (2,), arrays[:3], arrays[3:], block_dim=SIZE)
+    a, b, scales, c, _ = values
+    first, second = a[:2] * scales, (a[:2] + a[1:]) * scales
+    expected = c + 2 * (a[:2] @ b) + first + second
+    diagonal = np.arange(SIZE)
+    expected[:, diagonal, diagonal] += second[:, :, 3]
+    np.testing.assert_array_equal(arrays[3].numpy(), expected)
+    chosen = b[1::2, SIZE // 2 :]
+    np.testing.assert_array_equal(arrays[4].numpy(), np.concatenate([chosen + x[:12, :12] for x in a[:2]]))

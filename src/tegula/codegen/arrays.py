@@ -11,7 +11,15 @@ from tegula.deferred import deferred_imports
 from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar as S
-from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.array import (
+    ArrayAtomic,
+    ArrayCas,
+    ArrayLoad,
+    ArrayShape,
+    ArrayStore,
+    ArrayTranspose,
+    ArrayView,
+)
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.debug import Assert, Breakpoint, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneCount, LaneFence, LaneIndex, Tid
@@ -77,6 +85,15 @@ def array_view(s: State, op: ArrayView) -> None:
     if s.debug and index_and_length:
         pointer, shape = _check_view_bounds(s, op, source, index_and_length, pointer, shape)
     s.arrays[op.result] = ArrayDescriptor(pointer, source.dtype, tuple(shape), tuple(strides), source.name)
+
+
+def array_transpose(s: State, op: ArrayTranspose) -> None:
+    """Lower `array.transpose`: a descriptor with exchanged dimensions."""
+    source = s.arrays[op.array]
+    *outer, rows, columns = range(len(source.shape))
+    order = *outer, columns, rows
+    shape, strides = (tuple(x[d] for d in order) for x in (source.shape, source.strides))
+    s.arrays[op.result] = ArrayDescriptor(source.pointer, source.dtype, shape, strides, source.name)
 
 
 def _check_view_bounds(
@@ -456,6 +473,7 @@ _RULES = {
     ArrayAtomic: _array_atomic,
     ArrayCas: _array_cas,
     ArrayView: array_view,
+    ArrayTranspose: array_transpose,
     BufView: buffer_view,
     BufReshape: _buffer_reshape,
     BufGet: _get,

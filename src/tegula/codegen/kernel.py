@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from tegula.codegen import barriers, exchange, roles, tiles
-from tegula.codegen.arrays import array_view, lower_access, thread_component
+from tegula.codegen.arrays import lower_access, thread_component
 from tegula.codegen.attributes import FEW_PASSES
 from tegula.codegen.blocks_in_lanes import VectorisedKernel, blocks_in_lanes
 from tegula.codegen.carried import CarriedTiles, join, offer
@@ -32,7 +32,7 @@ from tegula.deferred import deferred_imports
 from tegula.errors import InternalError
 from tegula.ir import AtomicUpdate, ElementAccess, Kernel, Op, Region, StructureRead, Value
 from tegula.ir.rewrite import uses
-from tegula.ops.array import ArrayView
+from tegula.ops.array import ArrayTranspose, ArrayView
 from tegula.ops.array_gather import ArrayScatter, ArrayScatterAtomic, ArrayScatterCas
 from tegula.ops.base import element
 from tegula.ops.blocks_in_lanes import TileAddress, TileLoadInLanes, TileStoreInLanes
@@ -380,11 +380,8 @@ class _KernelLowering:
     def buf_write(self, op: BufWrite) -> None:
         tiles.materialise(self.s, op.tile, self.s.buffers[op.buffer])
 
-    def buf_view(self, op: Op) -> None:
+    def view(self, op: Op) -> None:
         lower_access(self.s, op)
-
-    def array_view(self, op: ArrayView) -> None:
-        array_view(self.s, op)
 
     def from_thread(self, op: TileFromThread) -> None:
         """Lower `tile.from_thread`: a fill with the value of one lane."""
@@ -748,9 +745,10 @@ _RULES: dict[type[Op], Any] = {
     BufNew: _KernelLowering.buf_new,
     BufRead: _KernelLowering.buf_read,
     BufWrite: _KernelLowering.buf_write,
-    BufView: _KernelLowering.buf_view,
-    BufReshape: _KernelLowering.buf_view,
-    ArrayView: _KernelLowering.array_view,
+    BufView: _KernelLowering.view,
+    BufReshape: _KernelLowering.view,
+    ArrayView: _KernelLowering.view,
+    ArrayTranspose: _KernelLowering.view,
     TileFromThread: _KernelLowering.from_thread,
     StackClear: _KernelLowering.stack_clear,
     PrintTile: _KernelLowering.print_tile,

@@ -12,7 +12,15 @@ from tegula.errors import InternalError, TypeMismatch
 from tegula.interp.machine import Machine, Mask, RunValue, handles
 from tegula.ir import ElementAccess, Op, Value
 from tegula.ops import scalar
-from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.array import (
+    ArrayAtomic,
+    ArrayCas,
+    ArrayLoad,
+    ArrayShape,
+    ArrayStore,
+    ArrayTranspose,
+    ArrayView,
+)
 from tegula.ops.base import element
 from tegula.ops.buffer import (
     BufExchange,
@@ -171,6 +179,11 @@ def run_shape(m: Machine, op: ArrayShape, mask: Mask) -> Any:
 @handles(ArrayView)
 def run_array_view(m: Machine, op: ArrayView, mask: Mask) -> Any:
     return _per_lane(m, op, op.array, op.bounds, mask, _array_view)
+
+
+@handles(ArrayTranspose)
+def run_array_transpose(m: Machine, op: ArrayTranspose, mask: Mask) -> Any:
+    return _per_lane(m, op, op.array, (), mask, lambda m, op, array, numbers, lane: array.swapaxes(-1, -2))
 
 
 @handles(BufView)

@@ -14,8 +14,7 @@ from tegula.errors import (
     OutOfBounds,
     TegulaError,
 )
-from tegula.ir import Kernel, Op, Value, ViewLike
-from tegula.ops.array import ArrayView
+from tegula.ir import ArrayViewLike, Kernel, Op, Value, ViewLike
 from tegula.types import ArrayType
 
 
@@ -101,7 +100,7 @@ class RunReport:
                 owner.shown
                 if isinstance(owner, ViewLike)
                 else owner.array
-                if isinstance(owner, ArrayView)
+                if isinstance(owner, ArrayViewLike)
                 else None
             )
         return "an array" if isinstance(value.type, ArrayType) else "a tile"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tegula.dataclass import dataclass
 from tegula.ir.fields import attr, body, operand, variadic
-from tegula.ir.values import Op, Region, Value
+from tegula.ir.values import Access, Op, Region, Value
 from tegula.types import MatType, TileType, Type, VecType, element_shape
 
 if TYPE_CHECKING:
     from tegula.layout import Layout
+
+Dimension = TypeVar("Dimension")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,15 @@ class CallLike(Op):
         return False
 
 
+class ArrayViewLike(Op):
+    """An op whose result is a view of an array."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        array = operand()
+
+
 class ViewLike(Op):
     """An op whose result is a view of another object, `shown`. `SHOWS_PACKED`: whether elements of the object must be
     packed, as for a view of another shape, which has one stride for elements of several rows."""
@@ -402,6 +413,12 @@ class ElementAccess(Op):
         self.operands[0] = value
 
 
+def exchanged(values: Sequence[Dimension]) -> tuple[Dimension, ...]:
+    """The values for the dimensions of a transposed tile: those for the last two are exchanged."""
+    *outer, rows, columns = values
+    return *outer, columns, rows
+
+
 class TileAccess(Op):
     """An op that moves a tile between an array and registers or shared memory. `bounds_check`: elements are tested
     against the array's bounds; `aligned`: the user promises that the tile lies inside a dense array and starts at a
@@ -419,6 +436,15 @@ class TileAccess(Op):
     def promises(self) -> dict[str, bool]:
         """The attributes for another access of the same elements."""
         return {"bounds_check": self.bounds_check, "aligned": self.aligned}
+
+    def exchange(self, array: Value) -> None:
+        """Access the transposed tile in the transpose of the array, `array`."""
+        self.array, self.offset = array, exchanged(self.offset)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the op changes the array."""
+        return any(e.kind is not Access.READ for e in self.effects())
 
     @property
     def held(self) -> Value | None:
@@ -439,9 +465,11 @@ class LaneTile(Op):
 
 
 class ElementwiseTiles(Op):
-    """An op whose tiles correspond to each other element by element, so that they share a layout."""
+    """An op whose tiles correspond to each other element by element, so that they share a layout. `PERMUTES`: the
+    result for permuted tiles is the permuted result."""
 
     __slots__ = ()
+    PERMUTES: ClassVar[bool] = False
 
 
 class ScatteredAccess(ElementwiseTiles):

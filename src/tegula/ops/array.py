@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import AtomicUpdate, ElementAccess, Op, TypeRule, Value
+from tegula.ir import ArrayViewLike, AtomicUpdate, ElementAccess, Op, TypeRule, Value
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, operand, variadic
 from tegula.ops.base import require, require_range, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
@@ -163,7 +163,7 @@ class ArrayCas(ElementAccess, AtomicUpdate):
         return [array.dtype]
 
 
-class ArrayView(Op):
+class ArrayView(ArrayViewLike):
     """A view of an array by basic indexing. Attribute `spec`: for each dimension of the array "index" (drops the
     dimension; one operand, the index) or ("slice", step) (two operands, the first element and the number of
     elements)."""
@@ -198,6 +198,19 @@ class ArrayView(Op):
             if isinstance(count, ArrayShape) and count.array is self.array and count.dim == dim:
                 yield position + 1, dim
             position += 2
+
+
+class ArrayTranspose(ArrayViewLike):
+    """The view of an array with its last two dimensions exchanged."""
+
+    __slots__ = ()
+    NAME = "array.transpose"
+    array = operand()
+
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
+        require(array.ndim > 1, "a transposed array has at least two dimensions")
+        return [array]
 
 
 class ArrayShape(Op):

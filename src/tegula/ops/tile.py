@@ -15,6 +15,7 @@ from tegula.ir import (
     ConstantLike,
     Divisible,
     ElementAccess,
+    ElementwiseTiles,
     Line,
     Op,
     Region,
@@ -22,6 +23,7 @@ from tegula.ir import (
     TileAccess,
     TypeRule,
     Value,
+    exchanged,
     is_zero,
 )
 from tegula.ir.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
@@ -116,10 +118,6 @@ class TileEmpty(Op):
         return [tile_type(self.type, partial=True)]
 
 
-def _steps_from(start: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.ndarray:
-    return start + step * count
-
-
 class TileArange(Op):
     """The tile of start + step * i for i in 0 .. count - 1. Operands: start, step (one scalar type). Attributes:
     `count`; `shape`, if the tile has more than one dimension, all but one of length 1."""
@@ -142,7 +140,7 @@ class TileArange(Op):
     @staticmethod
     def ref(attrs: Attrs, start: np.ndarray, step: np.ndarray, rank: int) -> np.ndarray:
         i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
-        line = rounded(_steps_from, np.full_like(i, start), np.full_like(i, step), i)
+        line = rounded(lambda a, b, k: a + b * k, np.full_like(i, start), np.full_like(i, step), i)
         return line.reshape(attrs.get("shape", line.shape))
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -152,8 +150,11 @@ class TileArange(Op):
         return b.total(g), b.total(b.map(lambda xs: b.one(Mul, xs), [g, count]))
 
 
-def access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
-    """The type of a tile at an offset of an array; raises TypeRule unless the ranks and offsets fit."""
+def access_types(
+    array: Type, shape: Sequence[int], offsets: Sequence[Type], stored: ElementType | None = None
+) -> TileType:
+    """The type of a tile at an offset of an array; raises TypeRule unless the ranks and offsets fit, or if the array
+    does not hold elements of type `stored`."""
     a = array_type(array)
     shape = check_shape(shape)
     require(
@@ -164,6 +165,9 @@ def access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> 
     require(len(offsets) == a.ndim, f"the offset has {len(offsets)} entries, the array {a.ndim} dimensions")
     for t in offsets:
         require(getattr(t, "is_int", False), f"offsets must be integers, got {t}", "convert with int(...)")
+    if stored not in (None, a.dtype):
+        help = f"convert the tile: tg.tile_astype(..., tg.{a.dtype})"
+        raise TypeRule(f"the array holds {a.dtype}, the tile {stored}", help)
     return TileType(a.dtype, shape)
 
 
@@ -186,6 +190,10 @@ class TileLoad(TileAccess, Divisible):
         tile = access_types(self.array.type, self.shape, [v.type for v in self.offset])
         require(self.fill.type == tile.dtype, f"fill must be {tile.dtype}, got {self.fill.type}")
         return [tile]
+
+    def exchange(self, array: Value) -> None:
+        super().exchange(array)
+        self.shape = exchanged(self.shape)
 
     def divided(self, dim: int) -> Sequence[tuple[Value, int]]:
         return ()
@@ -215,10 +223,7 @@ class TileStore(TileAccess):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
-        expected = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
-        if expected.dtype != tile.dtype:
-            help = f"convert the tile: tg.tile_astype(..., tg.{expected.dtype})"
-            raise TypeRule(f"the array holds {expected.dtype}, the tile {tile.dtype}", help)
+        access_types(self.array.type, tile.shape, [v.type for v in self.offset], tile.dtype)
         return []
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
@@ -231,7 +236,7 @@ class TileStore(TileAccess):
         return (None, g, *[None] * len(offset))
 
 
-class TileAtomic(TileAccess, AtomicUpdate):
+class TileAtomic(TileAccess, AtomicUpdate, ElementwiseTiles):
     """Updates each element of part of an array once, atomically; the result is the tile of previous elements, 0 for
     elements outside the array. Operands: array, tile, one offset per dimension. Attributes: `op`: add, min or max;
     `bounds_check`; `exclusive`."""
@@ -247,10 +252,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
-        expected = access_types(self.array.type, tile.shape, [v.type for v in self.offset])
-        if expected.dtype != tile.dtype:
-            help = f"convert the tile: tg.tile_astype(..., tg.{expected.dtype})"
-            raise TypeRule(f"the array holds {expected.dtype}, the tile {tile.dtype}", help)
+        access_types(self.array.type, tile.shape, [v.type for v in self.offset], tile.dtype)
         require(self.op in ("add", "min", "max"), f"no tile atomic '{self.op}'")
         return [TileType(tile.dtype, tile.shape)]
 
@@ -266,7 +268,7 @@ class TileAtomic(TileAccess, AtomicUpdate):
         return (None, g, *[None] * len(offset))
 
 
-class TileMap(Divisible, ActsOnLines):
+class TileMap(Divisible, ActsOnLines, ElementwiseTiles):
     """Applies a function to each element of tiles. Operands: tiles of one shape, and uniform scalars, vectors or
     matrices, which are the same for all elements. Region: takes one element of each operand and yields one element; it
     has lane ops only and uses no values from outside. The result is partial if an operand is."""
@@ -274,7 +276,7 @@ class TileMap(Divisible, ActsOnLines):
     __slots__ = ()
     NAME = "tile.map"
     ISOLATED = True
-    COOPERATIVE = SIDE_BY_SIDE = True
+    COOPERATIVE = SIDE_BY_SIDE = PERMUTES = True
     inputs = variadic()
     function = body()
 
@@ -345,7 +347,7 @@ def unbroadcast_inputs(op: Op) -> list[Value]:
     return [v for v in tiles if not isinstance(v.owner, TileBroadcast | TileFull)]
 
 
-class TileFillAbsent(Op):
+class TileFillAbsent(ElementwiseTiles):
     """Converts a partial tile to a full tile: elements of absent lanes become 0."""
 
     __slots__ = ()
@@ -362,7 +364,7 @@ class TileFillAbsent(Op):
         return (b.fitted(g, self.tile.type),)
 
 
-class TileMarkPartial(Op):
+class TileMarkPartial(ElementwiseTiles):
     """Converts a full tile to a partial tile: elements of absent lanes are dropped."""
 
     __slots__ = ()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tegula.deferred import deferred_imports
-from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, TileAccess, Value
+from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value
 from tegula.layout import (
     Layout,
     fma_result,
@@ -29,10 +29,8 @@ from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
     TileBroadcast,
-    TileFillAbsent,
     TileLoad,
     TileMap,
-    TileMarkPartial,
     TileReduce,
     TileStore,
     tile_type,
@@ -40,7 +38,7 @@ from tegula.ops.tile import (
 from tegula.passes.groups import Group, group_of
 from tegula.passes.lanes_of_blocks import lanes_of_block
 from tegula.passes.lines import line_of, lines_layout
-from tegula.passes.overlap import has_adjacent_columns
+from tegula.passes.overlap import along_columns
 from tegula.passes.runner import GpuCompilation
 from tegula.types import TileType, components, element_bytes
 
@@ -59,7 +57,7 @@ def assign_layouts(kernel: Kernel, context: GpuCompilation) -> None:
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
     for group in sorted(set(classes.values()), key=_order):
-        chosen[group] = _choice(group, chosen, edges, context.lanes)
+        chosen[group] = _choice(kernel, group, chosen, edges, context.lanes)
     context.layouts = {value: chosen[group] for value, group in classes.items()}
 
 
@@ -82,7 +80,7 @@ class _Class:
             self.size *= n
         self.makers: list[Op] = []
         self.access: list[int] = []
-        self.columns: dict[bool, list[bool]] = {True: [], False: []}
+        self.accesses: list[Op] = []
         self.swizzled: list[int] = []
         self.lines: list[Op] = []
         self.reductions: list[TileReduce] = []
@@ -123,7 +121,7 @@ def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
             class_of[home] = _Class(len(class_of), v.type.shape, group_of(v.owner, threads))
     classes = {v: class_of[find(v)] for v in parent}
     for op in ops:
-        _note(kernel, op, classes)
+        _note(op, classes)
     return classes
 
 
@@ -131,7 +129,7 @@ def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
     """Groups of tile values for which an op requires equal layouts."""
     if isinstance(op, Carrier):
         yield from ([*carried.values] for carried in op.carried if isinstance(carried.result.type, TileType))
-    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | ElementwiseTiles):
+    elif isinstance(op, ElementwiseTiles):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
     elif isinstance(op, GroupMma):
         yield [op.result, op.c]
@@ -139,9 +137,9 @@ def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
         yield from ([r, v] for r, v in zip(op.results, op.sums, strict=True))
 
 
-def _note(kernel: Kernel, op: Op, classes: dict[Value, _Class]) -> None:
-    """Record an op with the classes of its tiles: among the makers, and with the element size, and whether elements of
-    columns are adjacent, if the op accesses memory."""
+def _note(op: Op, classes: dict[Value, _Class]) -> None:
+    """Record an op with the classes of its tiles: among the makers, and with the element size if the op accesses
+    memory."""
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
@@ -158,10 +156,7 @@ def _note(kernel: Kernel, op: Op, classes: dict[Value, _Class]) -> None:
         assert isinstance(t, TileType)
         size = element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES
         classes[moved].access.append(size)
-        is_store = isinstance(op, TileStore | TileAtomic)
-        classes[moved].columns[is_store].append(
-            isinstance(op, TileAccess) and has_adjacent_columns(kernel, op)
-        )
+        classes[moved].accesses.append(op)
         if isinstance(op, BufWrite) and is_swizzled(op.buffer):
             classes[moved].swizzled.append(size)
 
@@ -210,7 +205,7 @@ def _of_line(line: Line) -> Callable[[Layout], Layout]:
     return lambda layout: layout.without(line.at, line.keeps)
 
 
-def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges, lanes: int) -> Layout:
+def _choice(kernel: Kernel, group: _Class, chosen: dict[_Class, Layout], edges: Edges, lanes: int) -> Layout:
     threads = group.group.threads
     if group.size == 1:
         return replicated(group.shape, threads)
@@ -225,9 +220,7 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges, lanes: in
         layout = follow(chosen[other]) if other in chosen else None
         if layout is not None:
             return layout
-    # Elements that other threads need are in the L1 cache after a load, while each store is a transfer of its own.
-    columns_of_accesses = group.columns[True] or group.columns[False]
-    if columns_of_accesses and all(columns_of_accesses):
+    if along_columns(kernel, group.accesses):
         *outer, rows, columns = range(len(group.shape))
         transposed = *outer, columns, rows
         shape = [group.shape[d] for d in transposed]

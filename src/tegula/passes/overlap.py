@@ -3,9 +3,9 @@ views, and overlapping arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from tegula.ir import Kernel, MemoryFence, Op, Region, TileAccess, Value, root
+from tegula.ir import ArrayViewLike, Kernel, MemoryFence, Op, Region, TileAccess, Value, root
 from tegula.ops.array import ArrayView, array_type
 from tegula.ops.buffer import BufNew, BufRead
 from tegula.ops.roles import WAITS, PipePop, PipeRelease
@@ -15,7 +15,7 @@ from tegula.types import ArrayType, BufType, PipeType
 
 def array_root(value: Value) -> Value:
     """The parameter that an array is a view of."""
-    while isinstance(value.owner, ArrayView):
+    while isinstance(value.owner, ArrayViewLike):
         value = value.owner.array
     return value
 
@@ -38,6 +38,15 @@ def unit_dimension(kernel: Kernel, array: Value) -> int | None:
 def has_adjacent_columns(kernel: Kernel, access: TileAccess) -> bool:
     """Whether the elements of a tile's array are known to be adjacent along the dimension before the last."""
     return unit_dimension(kernel, access.array) == array_type(access.array.type).ndim - 2
+
+
+def along_columns(kernel: Kernel, accesses: Sequence[Op]) -> bool:
+    """Whether the elements of tiles that these ops access are best taken along columns: stores decide, or loads if
+    there are no stores, because elements of a load that are used later stay in a cache."""
+    deciding = [op for op in accesses if isinstance(op, TileAccess) and op.writes] or accesses
+    return bool(deciding) and all(
+        isinstance(op, TileAccess) and has_adjacent_columns(kernel, op) for op in deciding
+    )
 
 
 def starts_in_rows(array: Value) -> list[Value] | None:

@@ -10,8 +10,9 @@ from tegula.ops.gradient import Call
 from tegula.ops.linear import TileMatmulWait
 from tegula.ops.roles import Roles
 from tegula.ops.scalar import NeverAbove
+from tegula.ops.tile import TileLoad, TileStore
 from tegula.passes.contract_fma import contract_fma, keep_rounded
-from tegula.passes.runner import Analysis, Compilation, Observer, Pass, run
+from tegula.passes.runner import Analysis, Compilation, CpuCompilation, Observer, Pass, run
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.uniformity import Uniformity, analyse_lanes, check_cooperation
@@ -24,6 +25,7 @@ with deferred_imports():
     from tegula.passes.delay_releases import delay_releases
     from tegula.passes.inline_calls import inline_calls
     from tegula.passes.normalise_lane_loops import normalise_lane_loops
+    from tegula.passes.orient_tiles import orient_tiles
     from tegula.passes.promote_buffers import promote_buffers
     from tegula.passes.prove_bounds import prove_bounds
     from tegula.passes.release_stages import release_stages
@@ -67,9 +69,11 @@ FOR_CPU = (
     Pass(delay_releases, acts_on=(Roles,)),
     Analysis(analyse_lanes),
     Pass(split_lanes),
+    Pass(orient_tiles, acts_on=(TileLoad, TileStore)),
     Pass(unroll_late, acts_on=(LoopLike,)),
 )
-"""The passes for CPUs: matmuls become synchronous, releases are delayed, lane-varying code is split into lane loops."""
+"""The passes for CPUs: matmuls become synchronous, releases are delayed, lane-varying code is split into lane loops,
+tiles of arrays in column-major order are computed along columns."""
 
 
 def check(kernel: Kernel) -> None:
@@ -87,6 +91,6 @@ def fix_rounding(kernel: Kernel) -> None:
     run(FIX_ROUNDING, kernel, Compilation())
 
 
-def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
-    """Run the passes for the CPU. Returns the uniformity of values."""
-    return run(FOR_CPU, kernel, Compilation(), observe, is_last=True).uniformity
+def for_cpu(kernel: Kernel, observe: Observer | None = None, debug: bool = False) -> Uniformity:
+    """Run the passes for the CPU. Returns the uniformity of values. `debug`: for debug mode."""
+    return run(FOR_CPU, kernel, CpuCompilation(debug), observe, is_last=True).uniformity

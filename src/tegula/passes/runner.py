@@ -41,6 +41,13 @@ class Compilation:
 
 
 @dataclass(slots=True)
+class CpuCompilation(Compilation):
+    """The context of the passes for a CPU. `debug`: whether reports show the shapes and offsets of accesses."""
+
+    debug: bool = False
+
+
+@dataclass(slots=True)
 class GpuCompilation(Compilation):
     """The context of the passes for a GPU.
 

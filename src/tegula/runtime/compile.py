@@ -240,7 +240,7 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool, blocks_of_pair: int | 
 
     writes = written(kernel)
     prepare(kernel)
-    code = lower_kernel(kernel, for_cpu(kernel), target, debug, blocks_of_pair)
+    code = lower_kernel(kernel, for_cpu(kernel, debug=debug), target, debug, blocks_of_pair)
     check_memory(code.scratch, CPU.max_shared_memory_per_block, CPU)
     sites = [site_to_json(s) for s in code.sites]
     metadata = {

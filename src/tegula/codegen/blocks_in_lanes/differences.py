@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from tegula.dataclass import dataclass, field
 from tegula.ir import AtomicUpdate, CallLike, Carrier, Kernel, Op, Region, Value
-from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayTranspose, ArrayView
 from tegula.ops.base import Elementwise, element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufView, BufWrite, buffer_type
 from tegula.ops.concat import TileConcat
@@ -58,6 +58,7 @@ ADDRESS_OPS = (
     Const,
     ArrayShape,
     ArrayView,
+    ArrayTranspose,
     Tid,
     BlockIndex,
     BlockCount,
