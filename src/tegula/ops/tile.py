@@ -131,16 +131,17 @@ class TileArange(Op):
     shape = attr(None)
 
     def infer(self) -> Sequence[Type]:
-        require(
-            self.start.type == self.step.type == scalar_of(element(self.start.type)),
-            "arange takes scalars of one type",
-        )
-        return [TileType(element(self.start.type), check_shape(self.shape or (self.count,)))]
+        t = element(self.start.type)
+        require(t == self.step.type == scalar_of(t), "arange takes scalars of one type")
+        return [TileType(t, check_shape(self.shape or (self.count,)))]
 
     @staticmethod
     def ref(attrs: Attrs, start: np.ndarray, step: np.ndarray, rank: int) -> np.ndarray:
+        def steps_from(first: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.ndarray:
+            return first + step * count
+
         i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
-        line = rounded(lambda a, b, k: a + b * k, np.full_like(i, start), np.full_like(i, step), i)
+        line = rounded(steps_from, np.full_like(i, start), np.full_like(i, step), i)
         return line.reshape(attrs.get("shape", line.shape))
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
