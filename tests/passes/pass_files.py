@@ -125,7 +125,7 @@ def _context(pipeline: object, kernel: Kernel, target: str, options: Options) ->
     if pipeline is FOR_GPU:
         debug, reload = (options.pop(key, "") == "true" for key in ("debug", "reload"))
         return GpuCompilation(get_cuda_target(target), debug, reload=reload)
-    return CpuCompilation(options.pop("debug", "") == "true")
+    return CpuCompilation(orients=options.pop("debug", "") != "true")
 
 
 def _missing(kernel: Kernel, uniformity: Uniformity) -> set[Value]:

@@ -99,7 +99,7 @@ def _all_passes(kernel: Kernel, change: Callable[[Any], Any]) -> list[str]:
     texts: list[str] = []
     text = print_kernel(kernel)
     for passes, context in (
-        (FOR_CPU, CpuCompilation()),
+        (FOR_CPU, CpuCompilation(orients=True)),
         (FOR_GPU, GpuCompilation(get_cuda_target("sm_90a"))),
     ):
         copy = parse_kernel(text)

@@ -51,7 +51,7 @@ OPS_WITHOUT_ADJOINT = {
 
 
 LOWERED_PREFIXES = (
-    *("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster."),
+    *("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "cluster.", "array.transpose"),
     *("tile.address", "tile.load_in_lanes", "tile.store_in_lanes", "tile.matmul_in_lanes"),
 )
 """Prefixes of ops that passes create after differentiation, and of ops of roles, which are differentiated together."""

@@ -17,8 +17,6 @@ from tegula.types import TileType
 
 def orient_tiles(kernel: Kernel, context: CpuCompilation) -> None:
     """Rewrite the kernel in place."""
-    if context.debug or not any(access is not None and access.columns for access in kernel.access):
-        return
     for ops in _classes(kernel):
         accesses = [op for op in ops if isinstance(op, TileAccess)]
         if any(op.aligned for op in accesses):

@@ -63,13 +63,18 @@ FIX_ROUNDING = (
 give bitwise equal results and take the same branches. Ops that `contract_fma` does not fuse here are marked and not
 fused later."""
 
+
+def _orients(context: CpuCompilation) -> bool:
+    return context.orients
+
+
 FOR_CPU = (
     Pass(choose_target, acts_on=(TargetQuery,)),
     Pass(complete_matmuls, acts_on=(MatmulLike, TileMatmulWait)),
     Pass(delay_releases, acts_on=(Roles,)),
     Analysis(analyse_lanes),
     Pass(split_lanes),
-    Pass(orient_tiles, acts_on=(TileLoad, TileStore)),
+    Pass(orient_tiles, when=_orients, acts_on=(TileLoad, TileStore)),
     Pass(unroll_late, acts_on=(LoopLike,)),
 )
 """The passes for CPUs: matmuls become synchronous, releases are delayed, lane-varying code is split into lane loops,
@@ -92,5 +97,7 @@ def fix_rounding(kernel: Kernel) -> None:
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None, debug: bool = False) -> Uniformity:
-    """Run the passes for the CPU. Returns the uniformity of values. `debug`: for debug mode."""
-    return run(FOR_CPU, kernel, CpuCompilation(debug), observe, is_last=True).uniformity
+    """Run the passes for the CPU. Returns the uniformity of values. `debug`: whether reports show the shapes and the
+    offsets of accesses."""
+    orients = not debug and any(access is not None and access.columns for access in kernel.access)
+    return run(FOR_CPU, kernel, CpuCompilation(orients), observe, is_last=True).uniformity

@@ -42,9 +42,10 @@ class Compilation:
 
 @dataclass(slots=True)
 class CpuCompilation(Compilation):
-    """The context of the passes for a CPU. `debug`: whether reports show the shapes and offsets of accesses."""
+    """The context of the passes for a CPU. `orients`: whether there are arrays in column-major order whose tiles may be
+    transposed."""
 
-    debug: bool = False
+    orients: bool = False
 
 
 @dataclass(slots=True)

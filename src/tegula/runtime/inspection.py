@@ -184,7 +184,12 @@ def inspect_for_gpu(
 def _access_text(access: AccessClass | None) -> str:
     if access is None:
         return ""
-    kind = "packed" if access.dense else "unit stride" if access.contiguous else "strided"
+    known = {
+        "packed": access.dense,
+        "unit stride": access.contiguous,
+        "unit stride along columns": access.columns,
+    }
+    kind = next((text for text, holds in known.items() if holds), "strided")
     overlap = f", overlaps arguments {', '.join(map(str, access.aliases))}" if access.aliases else ""
     return f" ({kind}, {access.align}-byte aligned{overlap})"
 
