@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tegula as tg
+from support.array_order import column_major
 
 
 @tg.kernel
@@ -21,6 +23,20 @@ def test_explain_names_tiles_in_local_memory():
     assert any(line.split()[1:2] == ["65,536"] for line in lines), lines
     assert any("a: array" in line and "packed, 64-byte aligned" in line for line in lines)
     assert (out.numpy() == 3.0).all()
+
+
+@pytest.mark.machine_code
+def test_explain_names_the_order_of_arrays() -> None:
+    @tg.kernel
+    def copied(a: tg.array2d[float], out: tg.array2d[float]):
+        tg.tile_store(out, tg.tile_load(a, shape=(4, 8)))
+
+    a, out = column_major(np.arange(32, dtype=np.float32).reshape(4, 8)), tg.zeros((4, 16))[:, ::2]
+    tg.launch_tiled(copied, 1, inputs=[a, out], block_dim=32)
+    lines = [line for line in copied.explain().splitlines() if ": array" in line]
+    assert ["(unit stride along columns" in line for line in lines] == [True, False]
+    assert ["(strided" in line for line in lines] == [False, True]
+    np.testing.assert_array_equal(out.numpy(), a.numpy())
 
 
 def test_explain_of_a_kernel_that_was_not_launched_is_an_error():
