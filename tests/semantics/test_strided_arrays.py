@@ -99,3 +99,39 @@ def test_kernels_on_column_major_arrays(in_columns: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(arrays[3].numpy(), expected)
     chosen = b[1::2, SIZE // 2 :]
     np.testing.assert_array_equal(arrays[4].numpy(), np.concatenate([chosen + x[:12, :12] for x in a[:2]]))
+
+
+@tg.kernel
+def read_between_stores(x: tg.array2d[float], transposed: tg.array2d[float], out: tg.array2d[float]):
+    a, b = tg.tile_load(x, shape=(16, 16)), tg.tile_load(transposed, shape=(16, 16))
+    tg.tile_store(out, a + 2.0 * b)
+    c = tg.tile_load(x, shape=(16, 16))
+    tg.tile_store(transposed, c * 3.0 + b)
+    tg.tile_store(out, tg.tile_load(transposed, shape=(16, 16)) - a + tg.tile_matmul(b, c))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("shares_input", [False, True])
+@pytest.mark.parametrize("shares_output", [False, True])
+@pytest.mark.parametrize("is_out_transposed", [False, True])
+def test_an_array_and_its_transpose_share_elements(
+    shares_input: bool, shares_output: bool, is_out_transposed: bool
+) -> None:
+    values = np.random.default_rng(0).integers(-5, 6, (16, 16)).astype(np.float32)
+    x = tg.array(values)
+    source = x if shares_input else tg.clone(x)
+    out = x if shares_output else tg.zeros((16, 16))
+    out = out.T if is_out_transposed else out
+    tg.launch_tiled(read_between_stores, (1,), [x], [source.T, out], block_dim=32)
+
+    expected_x = values.copy()
+    expected_source = expected_x if shares_input else values.copy()
+    expected_out = expected_x if shares_output else np.zeros_like(values)
+    expected_out = expected_out.T if is_out_transposed else expected_out
+    a, b = values, expected_source.T.copy()
+    expected_out[...] = a + 2 * b
+    c = expected_x.copy()
+    expected_source.T[...] = c * 3 + b
+    expected_out[...] = expected_source.T - a + b @ c
+    for actual, expected in ((x, expected_x), (source, expected_source), (out, expected_out)):
+        np.testing.assert_array_equal(actual.numpy(), expected)
