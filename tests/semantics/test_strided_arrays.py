@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agreement import traced
 
 import tegula as tg
 from support.array_order import column_major
+from tegula import interp
+from tegula.ops.array import ArrayTranspose
+from tegula.passes.pipeline import for_cpu, prepare
 
 ROWS, COLUMNS = 8, 12
 
@@ -135,3 +139,20 @@ def test_an_array_and_its_transpose_share_elements(
     expected_out[...] = expected_source.T - a + b @ c
     for actual, expected in ((x, expected_x), (source, expected_source), (out, expected_out)):
         np.testing.assert_array_equal(actual.numpy(), expected)
+
+
+@tg.kernel
+def scale_vectors(x: tg.array2d[tg.vec3f], y: tg.array2d[tg.vec3f]):
+    tg.tile_store(y, 2.0 * tg.tile_load(x, shape=(5, 7)))
+
+
+def test_transposed_arrays_of_vectors_in_the_interpreter() -> None:
+    values = np.random.default_rng(0).integers(-9, 9, (5, 7, 3)).astype(np.float32)
+    x = column_major(tg.array(values, dtype=tg.vec3f, device="cpu"))
+    y = column_major(tg.zeros((5, 7), dtype=tg.vec3f, device="cpu"))
+    kernel = traced(scale_vectors, [x, y], (1, 32), 32)
+    prepare(kernel)
+    for_cpu(kernel)
+    assert any(isinstance(op, ArrayTranspose) for op in kernel.walk())
+    interp.run(kernel, [x.numpy(), y.numpy()], (1, 32), 32, print, False)
+    np.testing.assert_array_equal(y.numpy(), 2 * values)

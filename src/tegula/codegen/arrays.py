@@ -9,7 +9,7 @@ from tegula.codegen.storage import ArrayDescriptor, View
 from tegula.codegen.text import constant, memory_type, register_type, scalar_type
 from tegula.deferred import deferred_imports
 from tegula.errors import InternalError, TypeMismatch
-from tegula.ir import ElementAccess, Op, Value
+from tegula.ir import ElementAccess, Op, Value, exchanged
 from tegula.ops import scalar as S
 from tegula.ops.array import (
     ArrayAtomic,
@@ -90,9 +90,7 @@ def array_view(s: State, op: ArrayView) -> None:
 def array_transpose(s: State, op: ArrayTranspose) -> None:
     """Lower `array.transpose`: a descriptor with exchanged dimensions."""
     source = s.arrays[op.array]
-    *outer, rows, columns = range(len(source.shape))
-    order = *outer, columns, rows
-    shape, strides = (tuple(x[d] for d in order) for x in (source.shape, source.strides))
+    shape, strides = exchanged(source.shape), exchanged(source.strides)
     s.arrays[op.result] = ArrayDescriptor(source.pointer, source.dtype, shape, strides, source.name)
 
 

@@ -20,6 +20,7 @@ from tegula.ops.array import (
     ArrayStore,
     ArrayTranspose,
     ArrayView,
+    array_type,
 )
 from tegula.ops.base import element
 from tegula.ops.buffer import (
@@ -183,7 +184,7 @@ def run_array_view(m: Machine, op: ArrayView, mask: Mask) -> Any:
 
 @handles(ArrayTranspose)
 def run_array_transpose(m: Machine, op: ArrayTranspose, mask: Mask) -> Any:
-    return _per_lane(m, op, op.array, (), mask, lambda m, op, array, numbers, lane: array.swapaxes(-1, -2))
+    return _per_lane(m, op, op.array, (), mask, _array_transpose)
 
 
 @handles(BufView)
@@ -206,6 +207,14 @@ def _per_lane(
     for lane in active:
         out[lane] = view(m, op, arrays[lane], numbers[:, lane].tolist(), int(lane))
     return out
+
+
+def _array_transpose(
+    m: Machine, op: ArrayTranspose, array: np.ndarray, numbers: list[int], lane: int
+) -> np.ndarray:
+    # Components of elements are further dimensions.
+    rank = array_type(op.array.type).ndim
+    return array.swapaxes(rank - 2, rank - 1)
 
 
 def _array_view(m: Machine, op: ArrayView, array: np.ndarray, numbers: list[int], lane: int) -> np.ndarray:

@@ -63,6 +63,14 @@ def insert_before(op: Op, new_ops: Sequence[Op]) -> None:
     region.ops[at:at] = new_ops
 
 
+def insert_after(op: Op, new_op: Op) -> None:
+    """Put an op after an op of a region."""
+    region = op.parent
+    assert region is not None
+    new_op.parent = region
+    region.ops.insert(region.ops.index(op) + 1, new_op)
+
+
 def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
     current = value
     for _ in range(len(mapping) + 1):

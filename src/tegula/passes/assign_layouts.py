@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from tegula.deferred import deferred_imports
-from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value
+from tegula.ir import Carrier, ElementwiseTiles, Kernel, Line, Op, ReshapeLike, Value, exchanged
+from tegula.ir.disjoint_sets import DisjointSets
 from tegula.layout import (
     Layout,
     fma_result,
@@ -65,7 +66,7 @@ def _order(group: _Class) -> tuple[int, int, int]:
     """The order in which classes are assigned a layout: larger tiles first; among tiles of equal size classes with a
     layout that an op requires, then loaded or stored classes."""
     has_required_layout = any(_required_layout(op, group) is not None for op in group.makers)
-    return -group.size, 0 if has_required_layout else 1 if group.access or group.swizzled else 2, group.number
+    return -group.size, 0 if has_required_layout else 1 if group.accesses else 2, group.number
 
 
 class _Class:
@@ -79,9 +80,7 @@ class _Class:
         for n in shape:
             self.size *= n
         self.makers: list[Op] = []
-        self.access: list[int] = []
         self.accesses: list[Op] = []
-        self.swizzled: list[int] = []
         self.lines: list[Op] = []
         self.reductions: list[TileReduce] = []
 
@@ -99,27 +98,19 @@ def _tiles(op: Op) -> Iterator[Value]:
 
 def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
     """The class of each tile value, by union-find over the values that must share a layout."""
-    parent: dict[Value, Value] = {}
-
-    def find(v: Value) -> Value:
-        while parent.setdefault(v, v) is not v:
-            v = parent[v]
-        return v
-
-    ops = [op for op in kernel.walk()]
+    ops, sets = [op for op in kernel.walk()], DisjointSets()
     for op in ops:
         for v in _tiles(op):
-            find(v)
-        for first, *others in _equal_layout_groups(op):
-            for other in others:
-                parent[find(other)] = find(first)
+            sets.join([v])
+        for group in _equal_layout_groups(op):
+            sets.join(group)
     class_of: dict[Value, _Class] = {}
-    for v in list(parent):
+    for v in sets:
         assert isinstance(v.type, TileType)
-        home = find(v)
+        home = sets.find(v)
         if home not in class_of:
             class_of[home] = _Class(len(class_of), v.type.shape, group_of(v.owner, threads))
-    classes = {v: class_of[find(v)] for v in parent}
+    classes = {v: class_of[sets.find(v)] for v in sets}
     for op in ops:
         _note(op, classes)
     return classes
@@ -138,8 +129,7 @@ def _equal_layout_groups(op: Op) -> Iterator[list[Value]]:
 
 
 def _note(op: Op, classes: dict[Value, _Class]) -> None:
-    """Record an op with the classes of its tiles: among the makers, and with the element size if the op accesses
-    memory."""
+    """Record an op with the classes of its tiles: among the makers and the accesses to memory."""
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
@@ -150,15 +140,15 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
         classes[op.tile].reductions.append(op)
     if isinstance(op, TileToLanes | RegisterMma):
         classes[op.tile if isinstance(op, TileToLanes) else op.register_tile].makers.append(op)
-    if isinstance(op, TileLoad | BufRead | TileStore | TileAtomic | BufWrite | BufNew):
-        moved = op.result if isinstance(op, TileLoad | BufRead) else op.tile
-        t = moved.type
-        assert isinstance(t, TileType)
-        size = element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES
-        classes[moved].access.append(size)
+    if (moved := _moved(op)) is not None:
         classes[moved].accesses.append(op)
-        if isinstance(op, BufWrite) and is_swizzled(op.buffer):
-            classes[moved].swizzled.append(size)
+
+
+def _moved(op: Op) -> Value | None:
+    """The tile that an op moves between registers and memory; None for other ops."""
+    if isinstance(op, TileLoad | BufRead):
+        return op.result
+    return op.tile if isinstance(op, TileStore | TileAtomic | BufWrite | BufNew) else None
 
 
 Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout | None]]]]
@@ -182,7 +172,7 @@ def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
         elif isinstance(op, ReshapeLike):
             before, after = classes[op.tile], classes[op.result]
             for tile, other, inverse in ((after, before, False), (before, after, True)):
-                if op.KEEPS_ORDER or not tile.access or other.of_lanes:
+                if op.KEEPS_ORDER or not tile.accesses or other.of_lanes:
                     edges.setdefault(tile, []).append((other, partial(op.carried, inverse=inverse)))
     return edges
 
@@ -221,12 +211,20 @@ def _choice(kernel: Kernel, group: _Class, chosen: dict[_Class, Layout], edges: 
         if layout is not None:
             return layout
     if along_columns(kernel, group.accesses):
-        *outer, rows, columns = range(len(group.shape))
-        transposed = *outer, columns, rows
-        shape = [group.shape[d] for d in transposed]
-        return over_some_lanes(shape, threads, lanes, 1).permuted(transposed)
-    access = group.swizzled or group.access
-    return over_some_lanes(group.shape, threads, lanes, ACCESS_BYTES // min(access, default=4))
+        transposed = exchanged(range(len(group.shape)))
+        return over_some_lanes(exchanged(group.shape), threads, lanes, 1).permuted(transposed)
+    swizzled = [op for op in group.accesses if isinstance(op, BufWrite) and is_swizzled(op.buffer)]
+    least_bytes = min(map(_access_bytes, swizzled or group.accesses), default=4)
+    return over_some_lanes(group.shape, threads, lanes, ACCESS_BYTES // least_bytes)
+
+
+def _access_bytes(op: Op) -> int:
+    """The size in bytes of an element of the tile that an op moves, or of an access to an element of several
+    components."""
+    moved = _moved(op)
+    assert moved is not None
+    t = tile_type(moved.type, partial=True)
+    return element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES
 
 
 def _required_layout(op: Op, group: _Class) -> Layout | None:

@@ -58,10 +58,11 @@ class _Converter:
             elif (line := line_of(op)) is not None:
                 self.line(build, op, line)
             elif (
-                (tile := _memory_tile(op)) is not None
+                isinstance(op, TileAccess)
+                and (tile := _memory_tile(op)) is not None
                 and has_rows_in_threads(self.layouts[tile])
                 and _tile_bytes(tile) >= self.least_coalesced_bytes
-                and not (isinstance(op, TileAccess) and has_adjacent_columns(self.kernel, op))
+                and not has_adjacent_columns(self.kernel, op)
             ):
                 self.rows(build, op, tile)
             elif isinstance(op, TileReduce):
@@ -264,9 +265,9 @@ class _Converter:
         return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
 
 
-def _memory_tile(op: Op) -> Value | None:
+def _memory_tile(op: TileAccess) -> Value | None:
     """The tile in registers of a load or store."""
-    return op.held if isinstance(op, TileAccess) and not isinstance(op, AtomicUpdate) else None
+    return None if isinstance(op, AtomicUpdate) else op.held
 
 
 def _tile_bytes(tile: Value) -> int:

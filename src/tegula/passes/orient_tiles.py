@@ -7,7 +7,8 @@ arrays; other loads from such arrays load transposed tiles. Other ops take views
 from __future__ import annotations
 
 from tegula.ir import AtomicUpdate, ElementwiseTiles, Kernel, Op, TileAccess, Value, exchanged
-from tegula.ir.rewrite import uses
+from tegula.ir.disjoint_sets import DisjointSets
+from tegula.ir.rewrite import insert_after, insert_before, uses
 from tegula.ops.array import ArrayTranspose
 from tegula.ops.tile import TilePermute, tile_type
 from tegula.passes.overlap import along_columns, has_adjacent_columns
@@ -31,21 +32,15 @@ def orient_tiles(kernel: Kernel, context: CpuCompilation) -> None:
 
 def _classes(kernel: Kernel) -> list[list[Op]]:
     """The loads, stores and elementwise ops of each class of matrices, in program order."""
-    parent: dict[Value, Value] = {}
-
-    def find(v: Value) -> Value:
-        while parent.setdefault(v, v) is not v:
-            v = parent[v]
-        return v
-
-    ops = [op for op in kernel.walk() if _permutes(op)]
+    ops, sets, classes = (
+        [op for op in kernel.walk() if _permutes(op)],
+        DisjointSets(),
+        dict[Value, list[Op]](),
+    )
     for op in ops:
-        first, *others = _tiles(op)
-        for other in others:
-            parent[find(other)] = find(first)
-    classes: dict[Value, list[Op]] = {}
+        sets.join(_tiles(op))
     for op in ops:
-        classes.setdefault(find(_tiles(op)[0]), []).append(op)
+        classes.setdefault(sets.find(_tiles(op)[0]), []).append(op)
     return [
         members
         for v, members in classes.items()
@@ -79,13 +74,19 @@ class _Transposition:
                 continue
             op.substitute({v: self._of(v, op) for v in op.operands if isinstance(v.type, TileType)})
             if isinstance(op, TileAccess):
-                op.exchange(_insert(op, ArrayTranspose.typed([op.array], loc=op.loc), 0))
+                transpose = ArrayTranspose.typed([op.array], loc=op.loc)
+                insert_before(op, [transpose])
+                op.exchange(transpose.result)
             if op.results:
                 self._set_result(op)
 
     def _of(self, tile: Value, user: Op) -> Value:
         """The transposed tile; of a tile that another op makes, a view before the user."""
-        return self.transposed.get(tile) or _insert(user, _permute(tile, user), 0)
+        if tile in self.transposed:
+            return self.transposed[tile]
+        view = _permute(tile, user)
+        insert_before(user, [view])
+        return view.result
 
     def _set_result(self, op: Op) -> None:
         """Give an op that makes a transposed tile its result. Ops of other classes use a view."""
@@ -95,18 +96,9 @@ class _Transposition:
         if any(user not in self.members for user, _ in self.users.get(old, ())):
             view = _permute(new, op)
             view.results, old.owner = [old], view
-            _insert(op, view, 1)
+            insert_after(op, view)
 
 
 def _permute(tile: Value, op: Op) -> TilePermute:
     perm = exchanged(range(len(tile_type(tile.type).shape)))
     return TilePermute.typed([tile], {"perm": perm}, loc=op.loc)
-
-
-def _insert(op: Op, new: Op, distance: int) -> Value:
-    """Insert an op before or after another. Returns its result."""
-    region = op.parent
-    assert region is not None
-    region.ops.insert(region.ops.index(op) + distance, new)
-    new.parent = region
-    return new.result

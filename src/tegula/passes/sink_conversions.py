@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from tegula.deferred import deferred_imports
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ir.rewrite import uses, walk_regions
+from tegula.ir.rewrite import insert_after, uses, walk_regions
 from tegula.ops.convert import Cast
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileMap, TilePermute, TileReshape, TileSlice, dtype_of
@@ -73,11 +73,9 @@ def _narrowed(tile: Value) -> Value:
         source = _narrowed(owner.tile)
         if source is owner.tile:
             return tile
-        assert owner.parent is not None
         _, *indices = owner.operands
         narrowed = type(owner).typed([source, *indices], owner.attrs, loc=owner.loc)
-        narrowed.parent = owner.parent
-        owner.parent.ops.insert(owner.parent.ops.index(owner) + 1, narrowed)
+        insert_after(owner, narrowed)
         return narrowed.result
     return _narrowed(owner.inputs[0]) if isinstance(owner, Op) and _keeps_values(owner) else tile
 

@@ -11,7 +11,7 @@ The array has one more element than the vector, to which inserts out of bounds a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tegula.codegen.convert import convert
 from tegula.codegen.gpu.spills import spill_access
@@ -19,6 +19,7 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import View
 from tegula.codegen.text import constant, scalar_type
 from tegula.ir import BranchLike, ConstantLike, Contents, Kernel, LoopLike, Op, Region, Value
+from tegula.ir.disjoint_sets import DisjointSets
 from tegula.ops.lane import Lanes
 from tegula.ops.vector import VecExtract, VecInsert, VecUnset
 from tegula.types import DType, VecType, bool_, components, int32, int64, scalar_of, uint32, uint64
@@ -30,7 +31,7 @@ MIN_COMPONENTS = 17
 def stored_vectors(kernel: Kernel, contents: Contents) -> dict[Value, Value]:
     """The vectors of a kernel that are kept in memory, each with the representative of the vectors that share an
     array."""
-    families, accesses = _Families(), contents.of(VecInsert, VecExtract)
+    families, accesses = DisjointSets(), contents.of(VecInsert, VecExtract)
     for op in contents.of(VecInsert, LoopLike, BranchLike) if accesses else ():
         for versions in _versions(op):
             families.join(v for v in versions if _is_version(v))
@@ -66,30 +67,6 @@ def _is_version(v: Value) -> bool:
     if isinstance(owner, Region):
         return isinstance(owner.parent, LoopLike)
     return isinstance(owner, VecInsert | LoopLike | BranchLike)
-
-
-class _Families:
-    """Disjoint sets of values."""
-
-    def __init__(self) -> None:
-        self.parents: dict[Value, Value] = {}
-
-    def find(self, v: Value) -> Value:
-        """The representative of a value's set."""
-        while self.parents[v] is not v:
-            self.parents[v] = self.parents[self.parents[v]]
-            v = self.parents[v]
-        return v
-
-    def join(self, values: Iterable[Value]) -> None:
-        """Join the sets of values."""
-        first: Value | None = None
-        for v in values:
-            self.parents.setdefault(v, v)
-            if first is None:
-                first = self.find(v)
-            else:
-                self.parents[self.find(v)] = first
 
 
 class _Order:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tegula.dataclass import dataclass, field
 from tegula.ir import ConstantLike, Kernel, LoopLike, MatmulLike, Op, Region, Value
-from tegula.ir.rewrite import clone_op, replace, uses
+from tegula.ir.rewrite import clone_op, insert_after, replace, uses
 from tegula.ops.base import element
 from tegula.ops.control import Yield, counted
 from tegula.ops.indexing import KernelBuilder
@@ -121,8 +121,7 @@ def _plain_loop(kernel: Kernel, loop: Any, slot: int, plain_sums: PlainSums) -> 
     sums = _PlainLoopBuilder(loop, slot, others, weights, needed).loop()
     if not all(_only_adds(sums, others.index(k)) for k in scaled):
         return None
-    region.ops.insert(region.ops.index(loop) + 1, sums)
-    sums.parent = region
+    insert_after(loop, sums)
     results = {loop.results[k]: r for k, r in zip(others, sums.results, strict=True)}
     replace(kernel.body, results)
     plain_sums.results |= {new: old for old, new in results.items()}

@@ -8,6 +8,8 @@ from math import gcd, prod
 
 import numpy as np
 
+from tegula.target import get_cuda_target
+
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
 """The prime factors of lengths that Stockham stages transform."""
 MAX_RADIX = 16
@@ -27,7 +29,7 @@ LENGTH_ALIGNMENT = 128
 results of the last stage in registers."""
 LONG_LENGTHS = (9216, 10240, 12288, 16384, 17280, 19200, 20736, 23040, 24576, 27648)
 """The longer padded lengths on GPUs: their transforms have short code, or spill less than those of lengths between."""
-SHARED_BYTES = 227 << 10
+SHARED_BYTES = get_cuda_target("sm_90a").shared_per_block
 """The maximum size of the shared memory of a block in bytes on GPUs from sm_90 on."""
 MAX_LENGTH = 1 << 16
 """The maximum length of a transform by stages."""
