@@ -14,8 +14,11 @@ SAME_TYPES = {pair: pair for pair in REAL_TYPES}
 ELEMENTS, ELEMENTS_PER_THREAD = 1024, 16
 """The approximate number of elements per block, before rounding to whole rows, and the maximum number per thread."""
 THREADS, FEW_PER_THREAD = 64, 8
-"""On GPUs the number of threads of a block of whole short rows, and the number of elements per thread of a longer row
-of at most ELEMENTS elements, because more threads hide more of the latency of memory."""
+"""On GPUs the minimum number of threads of a block of whole short rows, and the number of elements per thread of a
+longer row of at most ELEMENTS elements, because more threads hide more of the latency of memory."""
+MIN_ELEMENTS = 320
+"""On GPUs the minimum number of elements of a block of whole short rows: smaller blocks start more slowly than memory
+transfers elements."""
 CPU_THREADS = 8
 """On CPUs the number of threads of a block, which are lanes of a vector: no more than the elements of most stages that
 are next to each other, so that a vector is loaded and stored as a whole."""
@@ -24,10 +27,9 @@ CPU_LANES = {tg.float32: 16, tg.float64: 8, tg.vec2f: 16, tg.vec2d: 8}
 the widest vectors."""
 CPU_ELEMENTS = 1 << 19
 """On CPUs the maximum number of elements of a block whose threads take whole rows."""
-SHORT_LENGTHS, SHORT_ELEMENTS, SHORT_PER_THREAD = range(64, 129), 512, 4
-"""On GPUs the lengths of transforms with three stages of few elements per thread, if they are powers of two; the number
-of elements per block, below which blocks start more slowly than memory transfers elements; and the number per
-thread."""
+SHORT_LENGTHS, SHORT_ELEMENTS, SHORT_PER_THREAD = range(32, 129), 512, 4
+"""On GPUs the lengths of transforms with few elements per thread, if they are powers of two; the number of elements per
+block, and the number per thread."""
 LONG_LENGTHS, LONG_PER_THREAD = range(4097, 8193), 32
 """On GPUs the lengths of transforms whose threads hold more elements if the length is a power of two, and the number of
 these elements: a stage less, and more blocks are resident."""
@@ -240,6 +242,8 @@ def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tupl
             per_thread = FEW_PER_THREAD
         elif THREADS * per_thread % length == 0:
             elements = THREADS * per_thread
+            while elements < MIN_ELEMENTS:
+                elements *= 2
     rows = min(row_count, max(1, elements // n))
     if function in ("fft", "ifft"):
         # Whole warps, whose threads can hold the elements of padded rows in registers.

@@ -17,6 +17,7 @@ from tegula.stdlib.tiles.plans import (
     fits_registers,
     padding,
     plan_of,
+    row_padding,
     split_butterflies,
 )
 from tegula.stdlib.tiles.rolled_plans import is_rolled, rolled_plan
@@ -481,7 +482,7 @@ def stage_in_registers(x, r, m, s, swap_input, swap_output):
             tg._tile_results_in_registers(re, im, r, s, size), (tg.static(size // (r * s)), r * s)
         )
     else:
-        row_length = tg.static(r * s + padding(r, m, s))
+        row_length = tg.static(r * s + (padding(r, m, s) if m > 1 else row_padding(rows, r * s, s)))
         result = tg.tile_empty(
             shape=(tg.static(size // (r * s)), row_length), dtype=type(x[0, 0]), storage="shared"
         )
@@ -519,12 +520,19 @@ def _tile_stage_inputs(
         if tg.static(swap_input):
             re, im = im, re
     else:
+        gap = tg.static(row_padding(rows, r * m, m) if s == 1 else 0)
+        if tg.static(gap > 0):
+            padded = tg.tile_empty(
+                shape=(rows, tg.static(r * m + gap)), dtype=type(x[0, 0]), storage="shared"
+            )
+            tg.tile_assign(padded, tg.tile_reshape(x, (rows, tg.static(r * m))), (0, 0))
         for i in tg.unrolled(count):
             # Threads without a butterfly read the inputs of the last one.
             butterfly = tg.min(lane + i * threads, total - 1)
             row, p, q = butterfly // stride, butterfly % stride // s, butterfly % s
             for k in tg.unrolled(r):
-                z, at = x[row * (r * m) + p + k * m, q], k * count + i
+                at = k * count + i
+                z = padded[row, p + k * m] if tg.static(gap > 0) else x[row * (r * m) + p + k * m, q]
                 re[at], im[at] = z[1 if swap_input else 0], z[0 if swap_input else 1]
         re_tile, im_tile = tg.tile(re), tg.tile(im)
         re, im = tg.untile(re_tile), tg.untile(im_tile)

@@ -83,6 +83,11 @@ BANK_PHASE = 16
 """The number of 8-byte elements that the banks of shared memory access in one phase."""
 
 
+FEW_CONFLICTS = 2
+"""The cycles of an access to shared memory for which rows are not padded: the places of padded elements take longer to
+compute."""
+
+
 @lru_cache(maxsize=256)
 def padding(r: int, m: int, s: int, phase: int = BANK_PHASE) -> int:
     """The padding of a row of results in elements, with which consecutive threads have the fewest bank conflicts in
@@ -98,6 +103,16 @@ def padding(r: int, m: int, s: int, phase: int = BANK_PHASE) -> int:
         if cycles == 2:
             break
     return found
+
+
+@lru_cache(maxsize=256)
+def row_padding(rows: int, n: int, threads: int, phase: int = BANK_PHASE) -> int:
+    """The padding of rows of n elements, of which as many threads as given access consecutive elements at once, so that
+    the threads of several rows have few bank conflicts; 0 for a single row, or if there are few conflicts anyway.
+    `phase`: as for `padding`."""
+    if rows == 1 or conflicts(n, threads, phase) <= FEW_CONFLICTS:
+        return 0
+    return min(range(phase), key=lambda gap: conflicts(n + gap, threads, phase))
 
 
 def conflicts(length: int, s: int, phase: int) -> float:
