@@ -228,28 +228,29 @@ def _rows_and_cpu_threads(n: int, row_count: int, batch_size: int, dtype: Any) -
 
 def _rows_and_threads(function: str, n: int, row_count: int, dtype: Any) -> tuple[int, int]:
     """On GPUs the number of rows of `dtype` that a block transforms, and its number of threads. If a length is not a
-    power of two, threads have one butterfly of the largest radix each, or a few where a block has too many."""
+    power of two, threads have one butterfly of the largest radix each, or a few where a block has too many. Real rows
+    of even length are transformed as half as many complex numbers."""
+    alone, dtype = function in ("fft", "ifft"), COMPLEX_TYPES.get(dtype, dtype)
+    n = n if alone or n % 2 else n // 2
     length = _padded_length(n)
-    elements, per_thread, max_threads = ELEMENTS, _elements_per_thread(length), MAX_THREADS
-    if function in ("fft", "ifft"):
-        is_power = dtype == tg.vec2f and length & (length - 1) == 0
-        max_threads = MAX_POWER_THREADS if is_power else MAX_THREADS
-        if is_power and length in SHORT_LENGTHS:
-            elements, per_thread = SHORT_ELEMENTS, SHORT_PER_THREAD
-        elif is_power and n in LONG_LENGTHS and n == length:
-            per_thread = LONG_PER_THREAD
-        elif ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
-            per_thread = FEW_PER_THREAD
-        elif THREADS * per_thread % length == 0:
-            elements = THREADS * per_thread
-            while elements < MIN_ELEMENTS:
-                elements *= 2
+    elements, per_thread = ELEMENTS, _elements_per_thread(length)
+    is_power = dtype == tg.vec2f and length & (length - 1) == 0
+    max_threads = MAX_POWER_THREADS if is_power else MAX_THREADS
+    if is_power and alone and length in SHORT_LENGTHS:
+        elements, per_thread = SHORT_ELEMENTS, SHORT_PER_THREAD
+    elif is_power and alone and n in LONG_LENGTHS and n == length:
+        per_thread = LONG_PER_THREAD
+    elif ELEMENTS // length == 1 and length % (FEW_PER_THREAD * MIN_THREADS) == 0:
+        per_thread = FEW_PER_THREAD
+    elif THREADS * per_thread % length == 0:
+        elements = THREADS * per_thread
+        while elements < MIN_ELEMENTS:
+            elements *= 2
     rows = min(row_count, max(1, elements // n))
-    if function in ("fft", "ifft"):
-        # Whole warps, whose threads can hold the elements of padded rows in registers.
-        rows_of_warps = MIN_THREADS * per_thread // math.gcd(MIN_THREADS * per_thread, length)
-        rows -= rows % rows_of_warps if rows > rows_of_warps else 0
-    if function in ("fft", "ifft") and length & (length - 1):
+    # Whole warps, whose threads can hold the elements of padded rows in registers.
+    rows_of_warps = MIN_THREADS * per_thread // math.gcd(MIN_THREADS * per_thread, length)
+    rows -= rows % rows_of_warps if rows > rows_of_warps else 0
+    if length & (length - 1):
         radix = max(_radices(length))
         rows_of_warps = MIN_THREADS // math.gcd(MIN_THREADS, length // radix)
         if radix > LONG_PER_THREAD and rows_of_warps * length <= 4 * ELEMENTS:

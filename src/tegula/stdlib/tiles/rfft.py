@@ -43,22 +43,24 @@ def tile_rfft(x: Tile[Number, *S]) -> Tile[Pair, *HALF]:
     shape, zero = x.shape, type(tg.tile_reshape(x, (-1,))[0])(0.0)
     n, rows = tg.static(shape[-1]), tg.static(prod(shape[:-1]))
     half, lane = tg.static(n // 2), tg.group_lane()
-    count = tg.static(rows * (half + 1))
-    result = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
     spectrum = tg._tile_real_dft(tg.tile_reshape(x, (rows, n)))
-    for first in range(0, count, tg.group_present()):
-        element = first + lane
-        if element < count:
-            row, k = element // (half + 1), element % (half + 1)
-            if tg.static(n % 2 == 0):
-                index, mirror = row * half + k % half, row * half + (half - k) % half
-                c, d = tg._tile_root(n, zero, k)
-                z, w = spectrum[index], spectrum[mirror]
+    if tg.static(n % 2 == 0):
+        # Elements k and half - k are computed from the same two elements of the spectrum.
+        result = tg.tile_empty(shape=(rows, half + 1), dtype=type(tg.vector(zero, zero)), storage="shared")
+        pairs = tg.static(half // 2 + 1)
+        for first in range(0, rows * pairs, tg.group_present()):
+            pair = first + lane
+            if pair < rows * pairs:
+                row, k = pair // pairs, pair % pairs
+                z, w = spectrum[row * half + k], spectrum[row * half + tg.where(k == 0, 0, half - k)]
                 a, b = (z[0] + w[0]) / 2.0, (z[1] - w[1]) / 2.0
                 e, f = (z[1] + w[1]) / 2.0, (w[0] - z[0]) / 2.0
-                result[row, k] = tg.vector(a + e * c - f * d, b + e * d + f * c)
-            else:
-                result[row, k] = spectrum[row * n + k]
+                c, d = tg._tile_root(n, zero, k)
+                g, h = e * c - f * d, e * d + f * c
+                result[row, k] = tg.vector(a + g, b + h)
+                result[row, half - k] = tg.vector(a - g, h - b)
+    else:
+        result = tg.tile_reshape(spectrum, (rows, n))[:, : half + 1]
     return tg.tile_reshape(result, tg.static((*shape[:-1], half + 1)))
 
 
@@ -95,19 +97,22 @@ def tile_irfft(x: Tile[Complex, *S], n: constexpr[int]) -> Tile[Scalar, *FULL]:
     flat, lane = tg.tile_reshape(x, (rows, half + 1)), tg.group_lane()
     zero = type(flat[0, 0][0])(0.0)
     length = tg.static(half if n % 2 == 0 else n)
-    count = tg.static(rows * length)
     source = tg.tile_empty(shape=(rows, length), dtype=type(flat[0, 0]), storage="shared")
-    for first in range(0, count, tg.group_present()):
+    # For even n, elements k and half - k of the source are computed from the same two elements.
+    per_row = tg.static(half // 2 + 1 if n % 2 == 0 else n)
+    for first in range(0, rows * per_row, tg.group_present()):
         element = first + lane
-        if element < count:
-            row, k = element // length, element % length
+        if element < rows * per_row:
+            row, k = element // per_row, element % per_row
             if tg.static(n % 2 == 0):
                 z, w = flat[row, k], flat[row, half - k]
-                inner = k > 0
-                y, v = tg.where(inner, z[1], zero), tg.where(inner, w[1], zero)
+                y, v = tg.where(k > 0, z[1], zero), tg.where(k > 0, w[1], zero)
                 c, d = tg._tile_root(n, zero, k)
                 a, b = z[0] - w[0], y + v
-                source[row, k] = tg.vector(z[0] + w[0] + (a * d - b * c), y - v + (a * c + b * d))
+                g, h = a * d - b * c, a * c + b * d
+                source[row, k] = tg.vector(z[0] + w[0] + g, y - v + h)
+                if k > 0:
+                    source[row, half - k] = tg.vector(z[0] + w[0] - g, h - (y - v))
             else:
                 z = flat[row, tg.min(k, n - k)]
                 source[row, k] = tg.vector(z[0], tg.where(k == 0, zero, tg.where(k > half, -z[1], z[1])))
