@@ -5487,12 +5487,13 @@ def tile_fft(inout: Any) -> None:
     """The discrete Fourier transform along the last dimension of a tile, in place: X[k] = sum of
     x[n] * exp(-2 * pi * i * k * n / N), as numpy.fft.fft.
 
-    Vectors of two floats are complex numbers, the real part first. N may be any length.
+    Vectors of two floats are complex numbers, the real part first.
 
     Parameters:
-        inout: a tile (..., N) of vec2f or vec2d.
+        inout: a tile (..., N) of vec2f or vec2d, of any N up to 65536, or with prime factors above 61 up to 32768.
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
+        out-of-range: N is larger.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         the inverse transform of the adjoint, not divided by N.
@@ -5653,9 +5654,10 @@ def tile_ifft(inout: Any) -> None:
     numpy.fft.ifft.
 
     Parameters:
-        inout: a tile (..., N) of vec2f or vec2d.
+        inout: a tile (..., N) of vec2f or vec2d, of any N up to 65536, or with prime factors above 61 up to 32768.
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
+        out-of-range: N is larger.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         `tile_fft` of the adjoint.

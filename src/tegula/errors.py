@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from tegula.source import Location
 
@@ -19,6 +19,8 @@ class TegulaError(Exception):
 
 LIBRARY = os.path.join(os.path.dirname(__file__), "stdlib", "")
 """The directory of the functions that are written in the language itself."""
+GENERATED = "<the kernel of "
+"""The beginning of the file names of kernels that functions of the library generate, which users do not see."""
 CALLS_SHOWN = 4
 """The number of calls shown at either end of a long call chain."""
 
@@ -39,13 +41,23 @@ class CompileError(TegulaError, RuntimeError):
         help: str = "",
         **fields: Any,
     ) -> None:
+        self.message = self.MESSAGE.format(**fields)
+        self.help = help or self.HELP.format(**fields)
+        self._locate(loc, notes)
+        super().__init__(self.message)
+
+    def _locate(self, loc: Location | None, notes: Sequence[tuple[Location, str]]) -> None:
         self.loc = users_location(loc)
         self.within = loc if loc is not self.loc else None
         """The location of an error in the standard library, which users see at their call."""
-        self.message = self.MESSAGE.format(**fields)
-        self.help = help or self.HELP.format(**fields)
         self.notes = [*_callers(self.loc), *((at, text) for at, text in notes if not _in_library(at))]
-        super().__init__(self.message)
+
+    def at(self, loc: Location) -> Self:
+        """The error, at this location if it was raised without one: by a function of the standard library about the
+        arguments of the user's call."""
+        if self.loc is None:
+            self._locate(users_location(loc), self.notes)
+        return self
 
     def __str__(self) -> str:
         return rendered(self.CODE, self.loc, self.message, self.notes, self.help)
@@ -116,14 +128,17 @@ def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]
 
 
 def users_location(loc: Location | None) -> Location | None:
-    """The location itself, or for a location in the standard library the user's call of the library function."""
+    """The location itself, or for a location in the library the user's call of the library function; None if a function
+    of the library has generated the kernel."""
     if loc is None or not _in_library(loc):
         return loc
-    return next((at for at in loc.chain() if not _in_library(at)), loc)
+    *_, outermost = loc.chain()
+    users_call = next((at for at in loc.chain() if not _in_library(at)), None)
+    return None if users_call is None and outermost.file.startswith(GENERATED) else users_call or loc
 
 
 def _in_library(loc: Location) -> bool:
-    return loc.file.startswith(LIBRARY)
+    return loc.file.startswith((LIBRARY, GENERATED))
 
 
 def _callers(loc: Location | None) -> list[tuple[Location, str]]:

@@ -210,7 +210,8 @@ class ConstantPattern:
 
     def has(self, x: object) -> bool:
         """Whether the parameter takes a value. True and 1 are different values."""
-        return isinstance(x, self.kind) and (not self.choices or any(x == c for c in self.choices))
+        is_of_kind = isinstance(x, self.kind) and not (self.kind is int and isinstance(x, bool))
+        return is_of_kind and (not self.choices or any(x == c for c in self.choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +438,11 @@ class Unifier:
             except SignatureMismatch as e:
                 self.unified.letters, self.unified.batch, self.origin = state
                 first_mismatch = first_mismatch or e
+        if first_mismatch is None and pattern.batch and "batch" in self.origin:
+            first_name, _, origin_shape = self.origin["batch"]
+            help = f"'{first_name}' has {len(self.unified.batch or ())} batch dimensions, '{name}' is a {pattern}"
+            fault = f"the batches of '{first_name}' and '{name}'"
+            raise SignatureMismatch(name, fault, help, (origin_shape, tile.shape))
         if first_mismatch is None:
             message = f"'{name}' must be a {pattern}, got the shape {tile.shape}"
             raise SignatureMismatch(name, message)

@@ -144,7 +144,17 @@ def test_fourier_transforms_refuse_invalid_arguments() -> None:
         (lambda: kernels.irfft(np.ones((2, 4), complex), 4), "no rows of n // 2 + 1 elements for n = 4"),
         (lambda: kernels.fft(np.ones((2, 0), complex)), "of shape (2, 0)"),
         (lambda: kernels.ifft("x"), "'x' is not an array"),
+        (lambda: kernels.irfft(np.ones(1, complex), 0), "rows of 1 elements need n = 1"),
+        (lambda: kernels.irfft(np.ones(3, complex), 4.0), "irfft: 'n' must be an int, got 4.0"),
     ):
         with pytest.raises(tg.LaunchError) as error:
             call()
         assert message in str(error.value)
+    with pytest.raises(tg.CompileError) as refused:
+        kernels.fft(np.ones(65537, complex))
+    assert str(refused.value).startswith("error[out-of-range]: a transform of length 65537")
+
+
+@pytest.mark.machine_code
+def test_the_inverse_of_one_element_has_one_element() -> None:
+    assert kernels.irfft(np.array([3.0 + 0j])).numpy().tolist() == [3.0]

@@ -315,3 +315,20 @@ def test_values_of_a_tiny_diagonal_block_are_relatively_accurate() -> None:
     expected = np.linalg.eigvalsh(a.astype(np.float64))
     np.testing.assert_allclose(tg.kernels.eigh(tg.array(a))[0].numpy(), expected, rtol=1e-6)
     np.testing.assert_allclose(tg.kernels.svd(tg.array(a))[1].numpy(), expected[::-1], rtol=1e-6)
+
+
+@pytest.mark.machine_code
+def test_singular_values_of_elements_of_any_size_converge() -> None:
+    """Blocks whose elements above the diagonal are far larger than the diagonal have squares that overflow, and
+    rounding errors of large elements stay above the precision of small ones."""
+    rng, n = np.random.default_rng(5), 3
+    kinds = [[[5e3, 0, 2e9], [0, -4e-3, 0.3], [0, 0, 5]]]
+    kinds.append([[1.3e-9, -1.5e-8, -2e-3], [-6e-18, -390905.6, 1.369e18], [-1.2e-16, -1.8e-8, -1e-4]])
+    random = rng.standard_normal((2000, n, n)) * 10.0 ** rng.integers(-20, 21, (2000, n, n))
+    a = np.concatenate([np.array(kinds), random]).astype(np.float32)
+    u, s, vt = (x.numpy().astype(np.float64) for x in tg.kernels.svd(tg.array(a)))
+    eps, largest = float(np.finfo(np.float32).eps), np.abs(a).max(axis=(1, 2)).astype(np.float64)
+    for q in (u, np.swapaxes(vt, 1, 2)):
+        assert_bounded(np.abs(np.swapaxes(q, 1, 2) @ q - np.eye(n)).max(), 8 * n * eps)
+    residual = u * (s / largest[:, None])[:, None, :] @ vt - a / largest[:, None, None]
+    assert_bounded(np.abs(residual).max(), 8 * n * eps)

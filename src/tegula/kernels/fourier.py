@@ -1,6 +1,7 @@
 """Batched Fourier transforms of arrays, on any device."""
 
 import math
+import operator
 import sys
 from functools import cache
 from typing import Any
@@ -145,18 +146,22 @@ def _transform(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = No
     source = as_array(function, "x", view)
     if is_complex_tensor:
         source = tg.array(view, dtype=COMPLEX_TYPES[source.dtype], copy=False)
-    if source.dtype not in dtypes or not source.ndim or not source.shape[-1]:
+    if source.dtype not in dtypes:
         dtype_names = " or ".join(map(str, dtypes))
-        actual = f"{source.dtype} of shape {source.shape}"
-        message = f"{function}: 'x' must be an array (..., N) of {dtype_names}, got {actual}"
-        raise tg.LaunchError(message, "complex64 is vec2f, complex128 vec2d")
+        message = f"{function}: 'x' must be an array (..., N) of {dtype_names}, got {source.dtype}"
+        is_complex = source.dtype in REAL_TYPES or tg.vec2f in dtypes
+        raise tg.LaunchError(
+            message, "complex64 is vec2f, complex128 vec2d" if is_complex else "convert the array"
+        )
+    if not source.ndim or not source.shape[-1]:
+        message = f"{function}: 'x' of shape {source.shape} has no elements in a row"
+        raise tg.LaunchError(message, "the last dimension of an array (..., N) is a row")
     *outer, row_length = source.shape
-    length = row_length if function != "irfft" else 2 * (row_length - 1) if n is None else n
+    length = row_length if function != "irfft" else max(1, 2 * (row_length - 1)) if n is None else _length(n)
     if function == "irfft" and (length < 1 or length // 2 + 1 != row_length):
         message = f"irfft: 'x' of shape {source.shape} has no rows of n // 2 + 1 elements for n = {length}"
-        raise tg.LaunchError(
-            message, f"rows of {row_length} elements need n = {2 * row_length - 2} or {2 * row_length - 1}"
-        )
+        lengths = f"{2 * row_length - 2} or {2 * row_length - 1}" if row_length > 1 else "1"
+        raise tg.LaunchError(message, f"rows of {row_length} elements need n = {lengths}")
     kernel_dtype = dtypes[source.dtype]
     result_length = {"rfft": row_length // 2 + 1, "irfft": length}.get(function, row_length)
     out = _new((*outer, result_length), kernel_dtype, x, source)
@@ -165,6 +170,16 @@ def _transform(function: str, x: Any, dtypes: dict[Any, Any], n: int | None = No
     if math.prod(outer):
         _launch(function, view, source, out, length, kernel_dtype)
     return sys.modules["torch"].view_as_complex(out) if is_tensor(out) and kernel_dtype in REAL_TYPES else out
+
+
+def _length(n: Any) -> int:
+    """The length of the results of `irfft`; LaunchError if `n` is not an integer."""
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise tg.LaunchError(
+            f"irfft: 'n' must be an int, got {n!r}", "pass the length of the results"
+        ) from None
 
 
 def _new(shape: tuple[int, ...], dtype: Any, argument: Any, source: Any) -> Any:

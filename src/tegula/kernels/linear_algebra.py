@@ -196,7 +196,7 @@ def sort(keys: Any, descending: bool = False) -> tuple[Any, Any]:
     Returns:
         keys and indices of int32, both of the shape of `keys`: PyTorch tensors if `keys` is one, else tg.arrays.
     Raises:
-        launch: `keys` has another dtype or no dimension.
+        launch: `keys` has another dtype, or an option is not of its type.
     Gradient:
         recorded by tapes, of the sorted keys.
     Source:
@@ -219,7 +219,7 @@ def argsort(keys: Any, descending: bool = False) -> Any:
     Returns:
         an array of int32 of the shape of `keys`: a PyTorch tensor if `keys` is one, else a tg.array.
     Raises:
-        launch: `keys` has another dtype or no dimension.
+        launch: `keys` has another dtype, or an option is not of its type.
     Gradient:
         none: indices are integers.
     Source:
@@ -237,7 +237,7 @@ def topk(keys: Any, k: int) -> tuple[Any, Any]:
     Returns:
         keys and indices of int32, both (..., k): PyTorch tensors if `keys` is one, else tg.arrays.
     Raises:
-        launch: `keys` has another dtype or no dimension.
+        launch: `keys` has another dtype, or an option is not of its type.
         out-of-range: `k` is below 1 or above N.
     Gradient:
         recorded by tapes, of the keys.

@@ -18,6 +18,8 @@ MAP_ALIGNMENT = 16
 def as_array(function: str, name: str, value: Any) -> Any:
     """A `tg.array` view of an array of any library; LaunchError for an argument that is not an array."""
     try:
+        if value is None:
+            raise TypeError("it is None")
         return value if isinstance(value, tg.array) else tg.array(value, copy=False)
     except (tg.LaunchError, tg.RunError):
         raise

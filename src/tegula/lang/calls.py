@@ -250,8 +250,8 @@ class Calls(TracerState):
         node = expression.node
         try:
             return eval(expression.code(self.frame.source.file), names)
-        except E.CompileError:
-            raise
+        except E.CompileError as e:
+            raise e.at(self.location(node)) from None
         except NameError as e:
             raise E.UnknownName(self.location(node), name=getattr(e, "name", None) or str(e)) from None
         except Exception as e:

@@ -22,6 +22,7 @@ from operator import attrgetter
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from tegula.errors import GENERATED
 from tegula.lang.prompt_text import typed_text
 from tegula.source import FunctionSource, Text, current_text, versions
 
@@ -45,7 +46,9 @@ class SourceChanged(OSError):
 def source_from_text(function: FunctionType, source: str) -> FunctionSource:
     """The definition in text that the user passes. OSError if the text defines another function, unless the given
     function has no body and is a placeholder for the text."""
-    text = Text(f"<source of {function.__name__}>", source.splitlines(keepends=True))
+    file = function.__code__.co_filename
+    name = file if file.startswith(GENERATED) else f"<source of {function.__name__}>"
+    text = Text(name, source.splitlines(keepends=True))
     linecache.cache[text.file] = (len(source), None, text.lines, text.file)
     for candidate in _anywhere(text, function.__code__):
         if compiled_from(candidate, function) or _is_placeholder_for(candidate, function.__code__):

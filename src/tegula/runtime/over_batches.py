@@ -17,7 +17,7 @@ from tegula.lang.cooperative_calls import no_program
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import kernel
 from tegula.runtime.library import library
-from tegula.signature import SignatureMismatch, TileArgument, TilePattern, Unified, Unifier
+from tegula.signature import ConstantPattern, SignatureMismatch, TileArgument, TilePattern, Unified, Unifier
 from tegula.stdlib.registry import tg
 
 WARP = 32
@@ -146,6 +146,10 @@ def _batched_kernel(
     """`programs`: the number of programs of the function, to which programs can be added; `constants`: name, value and
     type, because constants of several types may be equal."""
     arguments, constant_values = dict(array_keys), {key: x for key, x, _ in constants}
+    for key, x in constant_values.items():
+        pattern = f.patterns[key]
+        if isinstance(pattern, ConstantPattern) and not pattern.has(x):
+            raise LaunchError(f"{name}: '{key}' must be {pattern.described}, got {x!r}", "pass another value")
     unified = _unified(f, name, arguments, constant_values)
     batch = tuple(unified.batch or ())
     patterns = f.returned(constant_values, f.results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.declaration import cooperative
 from tegula.signature import Extent, Real, Tile, constexpr
 from tegula.stdlib.registry import tg
-from tegula.stdlib.tiles.rotations import MAX_STEPS
+from tegula.stdlib.tiles.rotations import LATE_STEPS, MAX_STEPS
 from tegula.types import int32
 
 M, N, ONE = Extent("M"), Extent("N"), 1
@@ -69,7 +69,8 @@ def _tile_svd_by_chunks(
     )
     tiny = tg._tile_tiny(one)
     epsilon = tg._tile_epsilon(one)
-    negligible = epsilon * epsilon * tg.sqrt(largest)
+    norm = tg.sqrt(largest)
+    negligible = epsilon * epsilon * norm
     step, max_steps = 0, tg.static(MAX_STEPS * n)
     for converged in range(n - 1):
         last = n - 1 - converged
@@ -81,16 +82,15 @@ def _tile_svd_by_chunks(
             first, x = 0, band[1]
             smallest, largest = tg.abs(x), tg.abs(x)
             for k in range(1, last):
-                value, previous = tg.abs(band[2 * k + 1]), tg.abs(band[2 * k - 1])
-                is_first = tg.abs(band[2 * k]) <= epsilon * (value + previous) + negligible
+                value, previous, above = tg.abs(band[2 * k + 1]), tg.abs(band[2 * k - 1]), tg.abs(band[2 * k])
+                is_first = above <= epsilon * (value + previous) + negligible
                 first, x = tg.where(is_first, k, first), tg.where(is_first, band[2 * k + 1], x)
                 smallest = tg.where(is_first, value, tg.min(smallest, value))
-                largest = tg.where(is_first, value, tg.max(largest, value))
-            z = band[2 * last + 1]
-            # The shift is 0 for a singular block, else Wilkinson's shift of block.T @ block.
-            smallest, largest = tg.min(smallest, tg.abs(z)), tg.max(largest, tg.abs(z))
+                largest = tg.where(is_first, value, tg.max(tg.max(largest, value), above))
+            z, y, h = band[2 * last + 1], band[2 * last - 1], band[2 * last]
+            # The shift is 0 for a nearly singular block, else Wilkinson's shift of block.T @ block.
+            smallest, largest = tg.min(smallest, tg.abs(z)), tg.max(tg.max(largest, tg.abs(z)), tg.abs(h))
             is_singular = smallest <= epsilon * largest
-            y, h = band[2 * last - 1], band[2 * last]
             g = tg.where(last - 1 > first, band[2 * last - 2], zero)
             f = ((y - z) * (y + z) + (g - h) * (g + h)) / (2.0 * h * y)
             r = tg.sqrt(f * f + one)
@@ -120,6 +120,8 @@ def _tile_svd_by_chunks(
             else:
                 tg._tile_rotate(matrix, cosines, sines, last, n, m + n, right, 2, 0)
             step += 1
+            # Rounding errors of large elements may stay above the precision of small ones.
+            negligible = tg.where(step >= tg.static(LATE_STEPS * n), epsilon * norm / 2.0, negligible)
     is_failed = has_nan | (step == max_steps)
     values = tg.copy(tg.tile_reshape(band, (n, 2))[:, 1])
     rows, s = tg._tile_sorted_rows(matrix, values, scale, is_failed, left, right, width, True)

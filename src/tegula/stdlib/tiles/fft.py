@@ -25,6 +25,7 @@ from tegula.stdlib.tiles.roots import (
     MAX_ELEMENTS,
     MAX_LENGTH,
     MAX_RADIX,
+    PRIMES,
     chirp_factors,
     is_loop_on_gpu,
     is_smooth,
@@ -56,12 +57,13 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     """The discrete Fourier transform along the last dimension of a tile, in place: X[k] = sum of
     x[n] * exp(-2 * pi * i * k * n / N), as numpy.fft.fft.
 
-    Vectors of two floats are complex numbers, the real part first. N may be any length.
+    Vectors of two floats are complex numbers, the real part first.
 
     Parameters:
-        inout: a tile (..., N) of vec2f or vec2d.
+        inout: a tile (..., N) of vec2f or vec2d, of any N up to 65536, or with prime factors above 61 up to 32768.
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
+        out-of-range: N is larger.
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
@@ -76,9 +78,10 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
     numpy.fft.ifft.
 
     Parameters:
-        inout: a tile (..., N) of vec2f or vec2d.
+        inout: a tile (..., N) of vec2f or vec2d, of any N up to 65536, or with prime factors above 61 up to 32768.
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
+        out-of-range: N is larger.
     Gradient:
         `tile_fft` of the adjoint.
     Source:
@@ -407,9 +410,9 @@ def transform_length(n: int, on_gpu: bool = False, place_bytes: int = 8) -> int:
     length = n if is_smooth(n) else padded_length(n, on_gpu, place_bytes)
     if length > MAX_LENGTH:
         through = f", by transforms of length {length}," if length != n else ""
-        raise OutOfRange(
-            None, what=f"a transform of length {n}{through} exceeds the limit of {MAX_LENGTH} elements"
-        )
+        help = f"lengths may be up to {MAX_LENGTH}, with prime factors above {PRIMES[-1]} up to {MAX_LENGTH // 2}"
+        what = f"a transform of length {n}{through} exceeds the limit of {MAX_LENGTH} elements"
+        raise OutOfRange(None, what=what, help=help)
     return length
 
 

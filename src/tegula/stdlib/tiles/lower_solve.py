@@ -83,5 +83,5 @@ def samples(rng: np.random.Generator) -> Iterator[Sample]:
     one = np.ones((3, 3), np.float32)
     yield Refused(one, np.ones(4, np.float32), code="shape-mismatch", says=("(3, 3)", "(4,)", "N is 3"))
     yield Refused(one, np.ones((4, 3), np.float32), code="shape-mismatch", says=("(3, 3)", "(4, 3)"))
-    yield Refused(one, np.ones((2, 3, 3), np.float32), code="type-mismatch", says=("(2, 3, 3)",))
+    yield Refused(one, np.ones((2, 3, 3), np.float32), code="shape-mismatch", says=("(2, 3, 3)",))
     yield Refused(one, np.ones(3), code="type-mismatch", says=("float64", "float32"))

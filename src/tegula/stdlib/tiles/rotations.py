@@ -15,6 +15,9 @@ CHUNK = 8
 MAX_STEPS = 30
 """The maximum number of iterations of a decomposition, times the number of columns. An eigenvalue takes 1.8 iterations
 on average, but the first eigenvalue of a graded matrix more than 30."""
+LATE_STEPS = 10
+"""The number of iterations, times the number of columns, after which elements up to the precision of the largest one
+are negligible: the errors of the results are those of the largest singular value then."""
 
 
 @part

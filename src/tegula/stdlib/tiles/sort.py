@@ -63,7 +63,8 @@ def split_at_axis(shape: tuple[int, ...], axis: int | None) -> tuple[int, int, i
     if axis is None:
         return 1, math.prod(shape), 1
     if isinstance(axis, bool) or not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise OutOfRange(None, what=f"{axis!r} is not an axis of a tile of shape {shape}")
+        help = f"the axes are {-len(shape)} to {len(shape) - 1}"
+        raise OutOfRange(None, what=f"{axis!r} is not an axis of a tile of shape {shape}", help=help)
     index = axis % len(shape)
     return math.prod(shape[:index]), shape[index], math.prod(shape[index + 1 :])
 

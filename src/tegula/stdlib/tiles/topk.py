@@ -15,7 +15,7 @@ from tegula.stdlib.tiles.sort import sort_indices
 from tegula.stdlib.tiles.sort_network import Bits, threads_of_sort
 from tegula.types import int32, uint32
 
-N, K = Extent("N"), Extent("k")
+N, K = Extent("N"), Extent("k", value=lambda N, k: check_k(k, N))
 
 
 @cooperative
