@@ -5494,6 +5494,7 @@ def tile_fft(inout: Any) -> None:
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
         out-of-range: N is larger.
+        shared-memory-exceeded: the shared memory of a block on a GPU does not hold the rows.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         the inverse transform of the adjoint, not divided by N.
@@ -5658,6 +5659,7 @@ def tile_ifft(inout: Any) -> None:
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
         out-of-range: N is larger.
+        shared-memory-exceeded: the shared memory of a block on a GPU does not hold the rows.
         popped-tile-changed: `inout` was popped from a pipe.
     Gradient:
         `tile_fft` of the adjoint.

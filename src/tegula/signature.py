@@ -440,7 +440,7 @@ class Unifier:
                 first_mismatch = first_mismatch or e
         if first_mismatch is None and pattern.batch and "batch" in self.origin:
             first_name, _, origin_shape = self.origin["batch"]
-            help = f"'{first_name}' has {len(self.unified.batch or ())} batch dimensions, '{name}' is a {pattern}"
+            help = f"the batch of '{first_name}' is {self.unified.batch}, '{name}' is a {pattern}"
             fault = f"the batches of '{first_name}' and '{name}'"
             raise SignatureMismatch(name, fault, help, (origin_shape, tile.shape))
         if first_mismatch is None:

@@ -167,6 +167,7 @@ def test_linear_algebra_refuses_invalid_arguments() -> None:
         (lambda: kernels.eigh(a, "both"), "eigh: 'fill_mode' must be 'lower' or 'upper', got 'both'"),
         (lambda: kernels.topk(a, None), "topk: 'k' must be of type int, got None"),
         (lambda: kernels.cholesky(None), "'a' is not an array: it is None"),
+        (lambda: tg.over_batches("tile_lu", [tg.array(a)], {"pivot": 1}), "tile_lu has no parameter 'pivot'"),
     ):
         with pytest.raises(tg.LaunchError) as error:
             call()

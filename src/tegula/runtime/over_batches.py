@@ -147,7 +147,9 @@ def _batched_kernel(
     type, because constants of several types may be equal."""
     arguments, constant_values = dict(array_keys), {key: x for key, x, _ in constants}
     for key, x in constant_values.items():
-        pattern = f.patterns[key]
+        pattern = f.patterns.get(key)
+        if pattern is None:
+            raise LaunchError(f"{name} has no parameter '{key}'", f"choose from: {', '.join(f.patterns)}")
         if isinstance(pattern, ConstantPattern) and not pattern.has(x):
             raise LaunchError(f"{name}: '{key}' must be {pattern.described}, got {x!r}", "pass another value")
     unified = _unified(f, name, arguments, constant_values)

@@ -64,6 +64,7 @@ def tile_fft(inout: InOut[Tile[Complex, *S]]):
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
         out-of-range: N is larger.
+        shared-memory-exceeded: the shared memory of a block on a GPU does not hold the rows.
     Gradient:
         the inverse transform of the adjoint, not divided by N.
     Source:
@@ -82,6 +83,7 @@ def tile_ifft(inout: InOut[Tile[Complex, *S]]):
     Raises:
         type-mismatch: `inout` has another dtype, or is not a tile bound to a name.
         out-of-range: N is larger.
+        shared-memory-exceeded: the shared memory of a block on a GPU does not hold the rows.
     Gradient:
         `tile_fft` of the adjoint.
     Source:
